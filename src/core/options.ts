@@ -1,0 +1,153 @@
+// Owns the checks that every option object passes: unknown keys, wrong values, nearest names.
+// May never fill in a default: what a missing option means is the business of its owner.
+
+import { AxError, type AxErrorCode } from './errors.ts'
+
+/**
+ * Refuses keys that are not allowed, naming the key and the nearest valid one.
+ * O(keys) when all is well.
+ */
+export function refuseUnknown(
+  where: string,
+  given: object,
+  allowed: readonly string[],
+  code: AxErrorCode = 'INVALID_OPTION',
+): void {
+  for (const key of Object.keys(given)) {
+    if (allowed.includes(key)) continue
+    const near = nearest(key, allowed)
+    const hint =
+      near === undefined ? `Valid keys: ${allowed.join(', ')}.` : `Did you mean '${near}'?`
+    throw new AxError(code, `${where} has no option '${key}'. ${hint}`, {
+      option: key,
+      nearest: near,
+    })
+  }
+}
+
+/** Throws the error that a wrong value deserves: the name, the value, and what was expected. */
+export function refuseValue(
+  name: string,
+  value: unknown,
+  expected: string,
+  code: AxErrorCode = 'INVALID_OPTION',
+): never {
+  throw new AxError(code, `${name} must be ${expected}, got ${show(value)}.`, {
+    option: name,
+    value,
+  })
+}
+
+/** An integer from `min` to `max`, both included. */
+export function integer(
+  name: string,
+  value: unknown,
+  min: number,
+  max = Number.MAX_SAFE_INTEGER,
+  code: AxErrorCode = 'INVALID_OPTION',
+): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) {
+    return value
+  }
+  const range = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`
+  return refuseValue(name, value, `an integer ${range}`, code)
+}
+
+export function boolean(name: string, value: unknown, code: AxErrorCode = 'INVALID_OPTION') {
+  return typeof value === 'boolean' ? value : refuseValue(name, value, 'true or false', code)
+}
+
+export function oneOf<T extends string>(
+  name: string,
+  value: unknown,
+  allowed: readonly T[],
+  code: AxErrorCode = 'INVALID_OPTION',
+): T {
+  if (allowed.includes(value as T)) return value as T
+  const near = typeof value === 'string' ? nearest(value, allowed) : undefined
+  const hint = near === undefined ? '' : ` (did you mean '${near}'?)`
+  const names = allowed.map((each) => `'${each}'`).join(' or ')
+  return refuseValue(name, value, `${names}${hint}`, code)
+}
+
+/** A plain object: not null, not an array, not a function. */
+export function plain(name: string, value: unknown, code: AxErrorCode = 'INVALID_OPTION'): object {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
+  return refuseValue(name, value, 'an object', code)
+}
+
+export function callable<F>(name: string, value: F, code: AxErrorCode = 'INVALID_OPTION'): F {
+  return typeof value === 'function' ? value : refuseValue(name, value, 'a function', code)
+}
+
+/** A value as people read it in a message: short, quoted where it is text, never throwing. */
+export function show(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(clip(value, 80))
+  if (typeof value === 'bigint') return `${value}n`
+  if (typeof value === 'function') return 'a function'
+  if (typeof value === 'symbol') return 'a symbol'
+  if (typeof value !== 'object' || value === null) return String(value)
+  try {
+    return clip(JSON.stringify(value) ?? 'an object', 80)
+  } catch {
+    return 'an object'
+  }
+}
+
+export function clip(text: string, max: number): string {
+  return text.length <= max ? text : `${text.slice(0, max - 3)}...`
+}
+
+/**
+ * The closest name, if it is close enough to be a slip: at most a third of the letters differ
+ * (at least two), or one name begins with the other. Letters are compared without case.
+ */
+export function nearest(word: string, names: readonly string[]): string | undefined {
+  const typed = word.toLowerCase()
+  let best: string | undefined
+  let bestDistance = Math.max(2, Math.floor(word.length / 3)) + 1
+  for (const name of names) {
+    const known = name.toLowerCase()
+    const begins = known.startsWith(typed) || typed.startsWith(known)
+    const away = begins && typed.length > 2 ? 1 : distance(typed, known)
+    if (away < bestDistance) {
+      best = name
+      bestDistance = away
+    }
+  }
+  return best ?? SYNONYMS.find(([from, to]) => from === typed && names.includes(to))?.[1]
+}
+
+/** Names that other libraries use for the same thing. */
+const SYNONYMS: readonly (readonly [string, string])[] = [
+  ['dependson', 'deps'],
+  ['dependencies', 'deps'],
+  ['needs', 'deps'],
+  ['attempts', 'retries'],
+  ['maxattempts', 'retries'],
+  ['data', 'payload'],
+  ['input', 'payload'],
+  ['name', 'type'],
+  ['queue', 'pool'],
+  ['runat', 'availableAt'],
+  ['scheduledfor', 'availableAt'],
+  ['jobid', 'id'],
+  ['handler', 'execute'],
+  ['fn', 'execute'],
+  ['group', 'exclusive'],
+  ['limit', 'concurrency'],
+]
+
+/** Levenshtein's edit distance, one row at a time. O(a * b). */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index)
+  for (let i = 1; i <= a.length; i += 1) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j += 1) {
+      const change = (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      next.push(Math.min(change, (row[j] as number) + 1, (next[j - 1] as number) + 1))
+    }
+    row = next
+  }
+  return row[b.length] as number
+}

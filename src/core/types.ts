@@ -1,0 +1,212 @@
+// Owns the shapes that users see: what they hand in, what they get back.
+// May never hold code: what a shape means is decided elsewhere.
+
+import type { Duration } from './duration.ts'
+import type { DepMode, Dep, ErrorData, JobStatus } from './job.ts'
+
+/** A function gets the number of the failure (from 1) and a number in [0, 1), and answers ms. */
+export type Backoff =
+  | {
+      readonly type: 'fixed' | 'exponential'
+      /** Default 1 s. */
+      readonly delay?: Duration
+      /** Default 30 s. */
+      readonly max?: Duration
+      /** Default 2. */
+      readonly factor?: number
+      /** Default true: [50 %, 100 %] of the delay. */
+      readonly jitter?: boolean
+    }
+  | ((attempt: number, random: number) => number)
+
+export interface JobInput<P = unknown, R = unknown> {
+  /** 1 to 255 bytes. Default: a new id that sorts by time. */
+  readonly id?: string
+  /** Default `task`, where `execute` is given. */
+  readonly type?: string
+  /** JSON; by reference where `execute` is given. */
+  readonly payload?: P
+  /** 1 to 100, larger first, default 50. */
+  readonly priority?: number
+  readonly deps?: readonly (string | { readonly id: string; readonly on?: 'success' | 'end' })[]
+  /** Default `all`; a number k: any k of them. */
+  readonly depMode?: DepMode
+  /** Per attempt, from its start. Default none. */
+  readonly timeout?: Duration
+  /** Not counting the first run. Default 0. */
+  readonly retries?: number
+  readonly backoff?: Backoff
+  /** Epoch milliseconds before which it does not start. */
+  readonly availableAt?: number
+  /** The same, counted from now. */
+  readonly delay?: Duration
+  /** Time it may spend ready, waiting for a slot. Default: no bound. */
+  readonly enqueueTimeout?: Duration
+  /** Unique among jobs that have not ended: a second submission gets the first job. */
+  readonly key?: string
+  /** Goes on holding the key for a while after success. */
+  readonly dedupe?: { readonly for: Duration }
+  /** A lane: jobs of one lane run one at a time. */
+  readonly exclusive?: string
+  readonly pool?: string
+  readonly flow?: string
+  /** False: never repeated after a timeout or a lost worker. Default true. */
+  readonly idempotent?: boolean
+  readonly execute?: (context: JobContext<P>) => R | PromiseLike<R>
+}
+
+export interface JobContext<P = unknown> {
+  readonly job: Job<P>
+  readonly payload: P
+  /** From 1. */
+  readonly attempt: number
+  /** Aborted at the timeout, on cancel, on a lost lease and on a stop. */
+  readonly signal: AbortSignal
+  /** The same for every attempt of the job. */
+  readonly idempotencyKey: string
+  /** Results of the dependencies that succeeded, by id. Has no prototype. */
+  readonly deps: Readonly<Record<string, unknown>>
+  progress(value?: number | object): void
+  /** Adds jobs at once, atomically per call, if this attempt still holds its lease. */
+  submit(jobs: JobInput | readonly JobInput[]): Promise<JobHandle[]>
+}
+
+export interface AttemptLog {
+  readonly attempt: number
+  readonly startedAt: number
+  readonly queuedMs: number
+  readonly callMs?: number
+  readonly outcome?: string
+  readonly code?: string
+  readonly worker: string
+}
+
+/** What the store knows about a job: plain data, a copy. */
+export interface Job<P = unknown, R = unknown> {
+  readonly id: string
+  readonly type: string
+  readonly pool: string
+  readonly payload: P
+  readonly priority: number
+  readonly deps: Dep[]
+  readonly depMode: DepMode
+  /** Milliseconds; 0 for none. */
+  readonly timeout: number
+  readonly retries: number
+  readonly status: JobStatus
+  /** Starts charged to the job; lost and preempted ones have counts of their own. */
+  readonly attempts: number
+  readonly lost: number
+  readonly preempted: number
+  readonly availableAt: number
+  readonly createdAt: number
+  readonly startedAt?: number
+  readonly finishedAt?: number
+  readonly result?: R
+  readonly error?: ErrorData
+  /** The job whose failure cancelled this one. */
+  readonly cause?: string
+  readonly key?: string
+  readonly exclusive?: string
+  readonly flow?: string
+  readonly progress?: unknown
+  /** The latest hundred attempts. */
+  readonly attemptLog: AttemptLog[]
+}
+
+export interface JobHandle<R = unknown> {
+  readonly id: string
+  /** False: the key, or the id, was there already. */
+  readonly added: boolean
+  /** Settles when the job has ended for good. Rejects with the job's error, or with GONE. */
+  result(options?: { readonly signal?: AbortSignal }): Promise<R>
+  job(): Promise<Job>
+  cancel(reason?: string): Promise<boolean>
+}
+
+export interface Snapshot {
+  readonly at: number
+  readonly total: number
+  readonly states: Readonly<Record<JobStatus, number>>
+  readonly types: Readonly<Record<string, Readonly<Record<JobStatus, number>>>>
+  readonly pools: Readonly<
+    Record<
+      string,
+      {
+        readonly concurrency: number
+        readonly running: number
+        readonly ready: number
+        readonly paused: boolean
+      }
+    >
+  >
+  readonly running: readonly {
+    readonly id: string
+    readonly type: string
+    readonly forMs: number
+    readonly worker: string
+    /** The job is cancelled; its body has not settled yet. */
+    readonly stopping?: boolean
+  }[]
+  /** Failed jobs by code. */
+  readonly failures: Readonly<Record<string, number>>
+  readonly zombies: number
+}
+
+export interface Explanation {
+  readonly id: string
+  readonly status: JobStatus
+  /** A kind for programs. */
+  readonly reason: string
+  /** One sentence for people. */
+  readonly text: string
+  readonly blockedBy?: readonly { readonly id: string; readonly status: JobStatus | 'unknown' }[]
+  readonly until?: number
+  readonly position?: number
+}
+
+/** A body that was told to stop, did not, and no longer counts. */
+export interface ZombieRecord {
+  readonly id: string
+  readonly type: string
+  readonly attempt: number
+  readonly startedAt: number
+  /** When its grace was over. */
+  readonly since: number
+  readonly worker: string
+}
+
+export interface JobFilter {
+  readonly status?: JobStatus | readonly JobStatus[]
+  readonly type?: string
+  readonly pool?: string
+  readonly flow?: string
+  readonly code?: string
+  readonly key?: string
+  readonly createdAfter?: number
+  readonly createdBefore?: number
+  /** How many at most. Default: all. */
+  readonly limit?: number
+  /** Begin after this id. */
+  readonly after?: string
+}
+
+/** What every job of a type has in common. */
+export interface TypePolicy<_P = unknown> {
+  readonly pool?: string
+  readonly priority?: number
+  readonly timeout?: Duration
+  readonly retries?: number
+  readonly backoff?: Backoff
+  readonly idempotent?: boolean
+  /** How many times a lost job runs again. Default: `max(retries, 3)`. */
+  readonly maxLost?: number
+  /** Whether an error is worth another attempt. */
+  readonly retryable?: (error: unknown) => boolean
+}
+
+export interface PoolOptions {
+  /** Over all workers. Default 10. */
+  readonly concurrency?: number
+  readonly paused?: boolean
+}

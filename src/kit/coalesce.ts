@@ -1,0 +1,62 @@
+/**
+ * Owns: turning many small calls into few batches.
+ * May never: use a timer or a delay; know what a batch does.
+ */
+import { outside } from './context.ts'
+import { Fifo } from './fifo.ts'
+
+interface Call<I, O> {
+  readonly item: I
+  readonly resolve: (result: O) => void
+  readonly reject: (error: unknown) => void
+}
+
+/**
+ * Makes a function whose calls are answered by `run` in batches, one batch in flight at a time,
+ * in the order of the calls. A batch starts in a microtask, so the calls of one turn share it;
+ * calls that come while it is in flight share the next. Thus a lone call waits for nothing, and
+ * the busier it gets, the larger the batches: no timer, no latency to tune.
+ *
+ * `run` is given 1 to `max` items (default 1000; the rest waits for the batch after) and resolves
+ * with as many results, in order. If it rejects, all calls of that batch reject with that error,
+ * and the next batch starts all the same. It runs in nobody's async context.
+ */
+export function coalesce<I, O>(
+  run: (items: readonly I[]) => Promise<readonly O[]>,
+  options: { readonly max?: number } = {},
+): (item: I) => Promise<O> {
+  const max = options.max ?? 1000
+  const waiting = new Fifo<Call<I, O>>()
+  let busy = false
+
+  const soon = () => outside(() => queueMicrotask(flush))
+
+  async function flush(): Promise<void> {
+    const batch: Call<I, O>[] = []
+    while (batch.length < max && waiting.size > 0) batch.push(waiting.shift() as Call<I, O>)
+    try {
+      const results = await run(batch.map((call) => call.item))
+      expectResults(results, batch.length)
+      for (const [at, call] of batch.entries()) call.resolve(results[at] as O)
+    } catch (error) {
+      for (const call of batch) call.reject(error)
+    }
+    // In a microtask again: callers who have just been answered may join at once.
+    busy = waiting.size > 0
+    if (busy) soon()
+  }
+
+  return (item) =>
+    new Promise<O>((resolve, reject) => {
+      waiting.push({ item, resolve, reject })
+      if (busy) return
+      busy = true
+      soon()
+    })
+}
+
+function expectResults(results: unknown, count: number): void {
+  if (Array.isArray(results) && results.length === count) return
+  const got = Array.isArray(results) ? `${results.length} results` : typeof results
+  throw new TypeError(`a batch of ${count} items was answered with ${got}, not ${count} results`)
+}

@@ -1,0 +1,78 @@
+/**
+ * Owns: the only door to the clock, to timers and to randomness. Whoever needs one of them is
+ * handed a `Runtime`, so that a test can hand in time and chance of its own.
+ * May never: know what it is used for, or let a timer hold a caller's async context.
+ */
+import { outside } from './context.ts'
+
+/** A timer that has been set. Cancelling it twice, or after it has fired, does nothing. */
+export interface Timer {
+  cancel(): void
+}
+
+export interface Runtime {
+  /** Wall clock, milliseconds since 1970. It may jump in either direction. */
+  now(): number
+  /** Milliseconds on a clock that never goes back; its origin means nothing. */
+  monotonic(): number
+  /** A number in [0, 1). */
+  random(): number
+  /**
+   * Runs `run` once, not before `ms` milliseconds have passed. Any length is good: longer than
+   * 2^31-1 is armed again on the way, Infinity never fires, zero or less fires on the next timer
+   * turn, never inside this call. `ref: false` lets the process end although the timer is set
+   * (default true). `run` sees no caller's AsyncLocalStorage.
+   */
+  after(ms: number, run: () => void, options?: { ref?: boolean }): Timer
+  /** Runs `run` in a later macrotask, after the I/O that has already arrived. */
+  soon(run: () => void): void
+}
+
+/** What `setTimeout` can count; anything above fires after one millisecond instead. */
+const MAX_DELAY = 2 ** 31 - 1
+
+class SystemTimer implements Timer {
+  readonly #run: () => void
+  readonly #ref: boolean
+  readonly #due: number
+  #handle: NodeJS.Timeout | undefined
+
+  constructor(ms: number, run: () => void, ref: boolean) {
+    this.#run = run
+    this.#ref = ref
+    this.#due = performance.now() + ms
+    outside(() => this.#arm(ms))
+  }
+
+  cancel(): void {
+    clearTimeout(this.#handle)
+    this.#handle = undefined
+  }
+
+  #arm(ms: number): void {
+    // Rounded up: setTimeout drops fractions, and a deadline must not come before its time.
+    const wait = Math.min(Math.max(Math.ceil(ms), 0), MAX_DELAY)
+    this.#handle = setTimeout(ms > MAX_DELAY ? this.#again : this.#run, wait)
+    if (!this.#ref) this.#handle.unref()
+  }
+
+  readonly #again = (): void => {
+    this.#arm(this.#due - performance.now())
+  }
+}
+
+const never: Timer = { cancel() {} }
+
+/** Node's own clock, timers and randomness. */
+export const systemRuntime: Runtime = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  random: () => Math.random(),
+  after(ms, run, options) {
+    if (ms === Number.POSITIVE_INFINITY) return never
+    return new SystemTimer(ms, run, options?.ref !== false)
+  },
+  soon(run) {
+    outside(() => setImmediate(run))
+  },
+}

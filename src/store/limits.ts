@@ -1,0 +1,27 @@
+// Owns every bound of the store contract, each with its reason.
+// May never be changed by an option: options have limits of their own, beside their checks.
+
+export const LIMITS = {
+  /** Jobs in one atomic insertion: what a database commits in well under a second. */
+  batch: 10_000,
+  /** Dependencies in one atomic insertion, for the same reason. */
+  edges: 100_000,
+  /** Jobs promoted, dependents told, entries pruned by one call: no call blocks for long. */
+  chunk: 1_000,
+  /** Jobs granted by one `lease`, moved by one `apply`, returned by one `overdue`. */
+  moves: 1_000,
+  /** Jobs on one page of a listing: a page is read while others wait. */
+  page: 500,
+  /** Log entries on one page. */
+  events: 1_000,
+  /** A place in line is exact up to here; beyond it nobody counts. */
+  position: 1_000,
+  /** Attempts kept with a job; the log has them all. */
+  attempts: 100,
+  /** Distinct failure codes counted; the rest are counted together as `other`. */
+  codes: 100,
+  /** Leases named by `count`: what a person can look at. */
+  held: 1_000,
+  /** Entries of a log in memory: at about 30 bytes each, a fixed 30 MB at the most. */
+  memoryLog: 1_000_000,
+} as const

@@ -1,0 +1,285 @@
+// Owns the port: what the engine asks of a store, and what a store promises.
+// May never be implemented in part: no method is optional, no promise is.
+
+import type {
+  Dep,
+  JobEvent,
+  JobStatus,
+  Lease,
+  Move,
+  NewJob,
+  StoredJob,
+} from '../core/job.ts'
+
+/**
+ * Where jobs live. A store never decides anything: it offers a few atomic, batched writes and
+ * obeys a few rules of a line or two. The promises, in prose:
+ *
+ * 1. Each write is one atomic step, and each call touches an id once. A rejected promise means
+ *    *unknown*: it may have happened. Answers come in the order asked.
+ * 2. Only the store's clock counts. Durations go in; the store makes instants of them.
+ * 3. `insert`: each group is all or nothing. An id that is present, with equal type and payload,
+ *    and a minted id whose key is taken, answer `exists` and refuse nothing; the rest of the
+ *    group is inserted. A job is placed: `waiting` while dependencies are missing or its lane is
+ *    taken, `pending` until its time, else `ready`.
+ * 4. A dependency that nobody has submitted leaves a ghost, which is open. Its insertion fills
+ *    it. A group that would close a loop is refused, across groups and processes too.
+ * 5. `lease`: promotes what is due, then grants ready jobs, smallest (rank, seq) first in each
+ *    pool, never more than the pool's concurrency counting leases and holds. Slots in use are
+ *    counted from live leases, never kept in a counter that could drift.
+ * 6. `apply`: a move happens if what it expects is true: its lease number, or its revision (and,
+ *    for `overdue`, a deadline that is still past). Otherwise it changes nothing and answers
+ *    `stale` with the job as it is. Then the dependents of what ended are told, in order of seq.
+ * 7. A dependent's edge is open, satisfied or dead. A satisfying end takes one from `needs` and
+ *    from `open`; another end takes one from `open`. No needs left releases; `open < needs` dooms:
+ *    the job keeps waiting with a deadline of now and the culprit as its `cause`.
+ * 8. Reviving looks at the dependencies again, and opens the edges of those that wait for it.
+ * 9. A key names its owner and is compared on release. A failed or cancelled owner frees it at
+ *    once, a successful one when its window is over.
+ * 10. A lane has one holder, from the moment it would be ready until it has ended for good. Until
+ *    its first start the holder yields to a better-ranked arrival. Waiters keep the rank of the
+ *    moment when they asked; the best of them is next.
+ * 11. Cancelling a running job turns its lease into a hold under a new number: same slot, same
+ *    lane, same deadline. What the old number writes is stale.
+ * 12. A job is forgotten only if no live, failed or cancelled job that is kept names it. Its id
+ *    and outcome stay for a while; its edges and results do not.
+ * 13. The log has one record per transition, in order. Folding it gives the stored states.
+ */
+export interface Store {
+  readonly traits: Traits
+
+  /** Add jobs. Rejects nothing for being a duplicate: answers say what became of each. */
+  insert(groups: readonly InsertGroup[], tell: boolean): Promise<Told<readonly InsertAnswer[]>>
+  /** Take up to `max` ready jobs. O(pools and types with ready jobs + granted * log n). */
+  lease(ask: LeaseAsk, tell: boolean): Promise<Told<LeaseAnswer>>
+  /** Jobs at whose deadline somebody has to decide; also continues what was left unfinished. */
+  overdue(ask: OverdueAsk, tell: boolean): Promise<Told<OverdueAnswer>>
+  /** Write decisions, each on its own condition. O(moves * log n + dependents told). */
+  apply(moves: readonly Move[], tell: boolean): Promise<Told<readonly Moved[]>>
+  /** Prolong what a worker holds. `held` is the whole list: see Extend. */
+  extend(ask: ExtendAsk, tell: boolean): Promise<Told<ExtendAnswer>>
+  /** Change what operators set. */
+  configure(change: PoolChange): Promise<void>
+  /** Say who is alive and which types it serves, for `ttlMs`; 0 says goodbye. */
+  beat(worker: WorkerBeat): Promise<void>
+
+  get(ids: readonly string[]): Promise<readonly (StoredJob | null)[]>
+  /** One page, in order of seq. Every filter is indexed. */
+  list(query: ListQuery): Promise<ListPage>
+  /** Counts, all of them kept as the jobs move. O(types + pools + held). */
+  count(): Promise<Counted>
+  /** The jobs that name this one, in order of seq, a page at a time. */
+  dependents(id: string, after: number, limit: number): Promise<readonly StoredJob[]>
+  /** What `explain` has to know beside the job itself. */
+  standing(id: string): Promise<Standing>
+  /** The log after an entry. `oldest` is the first entry that retention has left. */
+  events(after: number, limit: number): Promise<EventPage>
+
+  /** Be told that something may have changed. Hints may be lost, late or doubled. */
+  watch(onHint: (hint: Hint) => void): Promise<() => Promise<void>>
+  /** The store's clock, epoch milliseconds. */
+  time(): Promise<number>
+  /** Idempotent. */
+  open(): Promise<void>
+  close(): Promise<void>
+}
+
+/** What kind of store it is. */
+export interface Traits {
+  readonly name: string
+  /** It keeps references: jobs may carry their own `execute`. */
+  readonly keepsLive: boolean
+  /** False: hints never get lost, so nobody needs to poll. */
+  readonly lossyHints: boolean
+}
+
+/** An answer, and the log records that the call wrote, if it was asked to tell. */
+export interface Told<T> {
+  readonly answer: T
+  readonly events: readonly JobEvent[]
+}
+
+export interface InsertGroup {
+  readonly jobs: readonly NewJob[]
+  /** The running job on whose behalf this is; if its lease is gone, nothing is stored. */
+  readonly fence?: { readonly id: string; readonly lease: number }
+  readonly unknownDeps: 'wait' | 'reject'
+}
+
+/** `refused`: nothing of the group was stored, for the reasons given, each with an index. */
+export type InsertAnswer =
+  | { readonly status: 'done'; readonly jobs: readonly Inserted[] }
+  | { readonly status: 'refused'; readonly refusals: readonly Refusal[] }
+  | { readonly status: 'stale' }
+
+export interface Inserted {
+  readonly added: boolean
+  /** The job that was inserted, or the one that was there already. */
+  readonly job: StoredJob
+}
+
+export type Refusal =
+  | { readonly index: number; readonly reason: 'duplicate'; readonly id: string }
+  | { readonly index: number; readonly reason: 'key'; readonly key: string; readonly owner: string }
+  | { readonly index: number; readonly reason: 'unknown'; readonly dep: string }
+  | { readonly index: number; readonly reason: 'cycle'; readonly path: readonly string[] }
+
+export interface LeaseAsk {
+  readonly holder: string
+  readonly leaseMs: number
+  readonly max: number
+  /** The types that this worker has handlers for; jobs that carry a body need none. */
+  readonly types: readonly string[]
+}
+
+export interface LeaseAnswer {
+  readonly jobs: readonly StoredJob[]
+  /** The earliest instant at which time alone makes a job ready; Infinity if there is none. */
+  readonly nextAt: number
+}
+
+export interface OverdueAsk {
+  readonly limit: number
+  /** Log entries older than this are dropped, a bounded number per call. */
+  readonly keepLogMs: number
+}
+
+export interface OverdueAnswer {
+  readonly jobs: readonly StoredJob[]
+  /** The next deadline of a job that is still alive; Infinity if there is none. */
+  readonly nextAt: number
+  /** The next end of a retention; Infinity if there is none. */
+  readonly nextForgetAt: number
+  /** True if work is left that only needs another call: a long fan-out, more overdue jobs. */
+  readonly more: boolean
+}
+
+export type Moved =
+  | { readonly status: 'moved'; readonly job: StoredJob }
+  /** Not as expected; `job` is null if it has been forgotten. */
+  | { readonly status: 'stale'; readonly job: StoredJob | null }
+  /** A rule forbids it: the key has another owner, or the dependencies are beyond hope. */
+  | { readonly status: 'refused'; readonly job: StoredJob; readonly why: RefusedMove }
+
+export type RefusedMove =
+  | { readonly reason: 'key'; readonly owner: string }
+  | { readonly reason: 'doomed'; readonly dep: string }
+  | { readonly reason: 'named' }
+
+/**
+ * `held` is everything the worker holds, also what it has settled but not been answered about.
+ * Leases of this holder that are not listed, up to number `upTo`, were granted by an answer that
+ * never arrived: they go back to their place, uncharged. A worker never lets `lease` and `extend`
+ * overlap, and passes as `upTo` the `mark` of an earlier answer.
+ */
+export interface ExtendAsk {
+  readonly holder: string
+  readonly held: readonly { readonly id: string; readonly lease: number }[]
+  readonly leaseMs: number
+  readonly upTo: number
+}
+
+export interface ExtendAnswer {
+  readonly leases: readonly Extended[]
+  /** The highest lease number given out so far. */
+  readonly mark: number
+}
+
+/** `cancelled`: the lease has become a hold, under the number given. */
+export type Extended =
+  | { readonly status: 'held' }
+  | { readonly status: 'cancelled'; readonly lease: Lease }
+  | { readonly status: 'lost' }
+
+export interface PoolChange {
+  readonly pool: string
+  /** What an operator sets wins over what processes bring along, until it is cleared. */
+  readonly by: 'start' | 'operator'
+  readonly concurrency?: number
+  readonly paused?: boolean
+}
+
+export interface WorkerBeat {
+  readonly holder: string
+  readonly name: string
+  readonly types: readonly string[]
+  readonly ttlMs: number
+}
+
+/** All given conditions hold. `after` is the seq of the last job of the page before. */
+export interface ListQuery {
+  readonly statuses?: readonly JobStatus[]
+  readonly type?: string
+  readonly pool?: string
+  readonly flow?: string
+  readonly code?: string
+  readonly key?: string
+  readonly createdAfter?: number
+  readonly createdBefore?: number
+  readonly after: number
+  readonly limit: number
+}
+
+export interface ListPage {
+  readonly jobs: readonly StoredJob[]
+  /** Where the next page begins, or null after the last one. */
+  readonly after: number | null
+}
+
+export type StatusCounts = Readonly<Record<JobStatus, number>>
+
+export interface Counted {
+  readonly at: number
+  readonly types: Readonly<Record<string, StatusCounts>>
+  readonly pools: Readonly<Record<string, PoolState>>
+  /** Failed jobs by code, of the records that are kept. */
+  readonly failures: Readonly<Record<string, number>>
+  /** Leases and holds, oldest first, at most LIMITS.held of them. */
+  readonly held: readonly StoredJob[]
+  /** Jobs that only wait to be cancelled because their dependencies are beyond hope. */
+  readonly doomed: number
+  /** Jobs that wait, directly or not, for an id that nobody has submitted or for each other. */
+  readonly waiting: number
+  /** Ends whose dependents have not all been told yet. */
+  readonly fanOuts: number
+  /** Jobs that have been forgotten since the store was made. */
+  readonly forgotten: number
+}
+
+export interface PoolState {
+  readonly concurrency: number
+  readonly paused: boolean
+  /** Leases and holds. */
+  readonly running: number
+  readonly ready: number
+  readonly states: StatusCounts
+}
+
+export interface Standing {
+  /** Ready jobs of its pool that come before it, counted up to LIMITS.position. */
+  readonly ahead: number
+  readonly pool: PoolState
+  /** The job that holds its lane, if it waits for one. */
+  readonly laneHolder: string | undefined
+  /** Each dependency that is not satisfied; `unknown` for one that nobody has submitted. */
+  readonly deps: readonly (Dep & { readonly status: JobStatus | 'unknown' })[]
+  /** Whether a live worker serves the type. */
+  readonly served: boolean
+}
+
+export interface EventPage {
+  readonly events: readonly JobEvent[]
+  readonly oldest: number
+  readonly last: number
+}
+
+export interface Hint {
+  /** Jobs may have become ready. */
+  readonly ready: boolean
+  /** Deadlines may have come nearer, or a fan-out is unfinished. */
+  readonly overdue: boolean
+  /** Ids of jobs that ended or were revived or forgotten. */
+  readonly ended: readonly string[]
+  /** Holders one of whose leases has become a hold. */
+  readonly holders: readonly string[]
+}

@@ -1,0 +1,13 @@
+// Owns how the tests are run. Never aliases a module: tests import the sources by relative
+// path, so that a fresh clone is tested without a build.
+import { defineConfig } from 'vitest/config'
+
+export default defineConfig({
+  test: {
+    include: ['test/**/*.test.ts'],
+    pool: 'forks',
+    globals: false,
+    testTimeout: 20_000,
+    hookTimeout: 20_000,
+  },
+})
