@@ -10,12 +10,9 @@ export const MAX_NAME_BYTES = 255
 const DIGITS = '0123456789abcdefghjkmnpqrstvwxyz'
 
 /** An id, key or name: any text of 1 to 255 bytes without a NUL. */
-export function checkName(
-  what: string,
-  value: unknown,
-  code: AxErrorCode = 'INVALID_JOB',
-): string {
-  if (typeof value === 'string' && value !== '' && fits(value) && !value.includes('\0')) return value
+export function checkName(what: string, value: unknown, code: AxErrorCode = 'INVALID_JOB'): string {
+  if (typeof value === 'string' && value !== '' && fits(value) && !value.includes('\0'))
+    return value
   throw new AxError(
     code,
     `${what} must be a text of 1 to ${MAX_NAME_BYTES} bytes without NUL, got ${show(value)}.`,
@@ -33,7 +30,8 @@ export function byteLength(text: string): number {
   let bytes = text.length
   for (let index = 0; index < text.length; index += 1) {
     const unit = text.charCodeAt(index)
-    const paired = unit >= 0xd800 && unit <= 0xdbff && /^[\udc00-\udfff]/.test(text[index + 1] ?? '')
+    const paired =
+      unit >= 0xd800 && unit <= 0xdbff && /^[\udc00-\udfff]/.test(text[index + 1] ?? '')
     if (paired) index += 1
     if (unit > 0x7ff) bytes += 2
     else if (unit > 0x7f) bytes += 1

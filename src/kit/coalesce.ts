@@ -1,7 +1,6 @@
-/**
- * Owns: turning many small calls into few batches.
- * May never: use a timer or a delay; know what a batch does.
- */
+// Owns turning many small calls into few batches.
+// May never use a timer or a delay; know what a batch does.
+
 import { outside } from './context.ts'
 import { Fifo } from './fifo.ts'
 

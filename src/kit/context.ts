@@ -1,16 +1,15 @@
-/**
- * Owns: the async context (AsyncLocalStorage) of a caller, taken along as a plain function.
- * May never: put anything into that context, or keep it longer than what it returns is kept.
- *
- * An AsyncResource that nobody has to destroy, and not `AsyncLocalStorage.snapshot()`: on Node 20
- * a million of each cost 0.1 to 0.25 us and 40 to 80 bytes apiece to make, against 15 to 20 us
- * and 2,700 bytes; entering costs 30 ns, against 1,000.
- */
+// Owns the async context (AsyncLocalStorage) of a caller, taken along as a plain function.
+// May never put anything into that context, or keep it longer than what it returns is kept.
+//
+// An AsyncResource that nobody has to destroy, and not `AsyncLocalStorage.snapshot()`: on Node 20
+// a million of each cost 0.1 to 0.25 us and 40 to 80 bytes apiece to make, against 15 to 20 us
+// and 2,700 bytes; entering costs 30 ns, against 1,000.
+
 import { AsyncResource } from 'node:async_hooks'
 
 const quiet = { requireManualDestroy: true } as const
 
-/** Runs a function in a context that was captured earlier; its result and its throw pass through. */
+/** Runs a function in a context captured earlier; its result and its throw pass through. */
 export type Enter = <T>(run: () => T) => T
 
 /**

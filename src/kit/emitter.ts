@@ -1,7 +1,5 @@
-/**
- * Owns: telling listeners that something has happened.
- * May never: let a listener break the emitter, its caller, or another listener.
- */
+// Owns telling listeners that something has happened.
+// May never let a listener break the emitter, its caller, or another listener.
 
 interface Entry<V> {
   readonly listener: (value: V) => unknown

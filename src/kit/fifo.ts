@@ -1,7 +1,5 @@
-/**
- * Owns: a queue of values, first in, first out, in a ring that grows and shrinks.
- * May never: keep a reference to a value that has left it.
- */
+// Owns a queue of values, first in, first out, in a ring that grows and shrinks.
+// May never keep a reference to a value that has left it.
 
 const SMALLEST = 16
 

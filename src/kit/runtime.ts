@@ -1,8 +1,7 @@
-/**
- * Owns: the only door to the clock, to timers and to randomness. Whoever needs one of them is
- * handed a `Runtime`, so that a test can hand in time and chance of its own.
- * May never: know what it is used for, or let a timer hold a caller's async context.
- */
+// Owns the only door to the clock, to timers and to randomness. Whoever needs one of them is
+// handed a `Runtime`, so that a test can hand in time and chance of its own.
+// May never know what it is used for, or let a timer hold a caller's async context.
+
 import { outside } from './context.ts'
 
 /** A timer that has been set. Cancelling it twice, or after it has fired, does nothing. */

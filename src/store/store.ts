@@ -1,15 +1,7 @@
 // Owns the port: what the engine asks of a store, and what a store promises.
 // May never be implemented in part: no method is optional, no promise is.
 
-import type {
-  Dep,
-  JobEvent,
-  JobStatus,
-  Lease,
-  Move,
-  NewJob,
-  StoredJob,
-} from '../core/job.ts'
+import type { Dep, JobEvent, JobStatus, Lease, Move, NewJob, StoredJob } from '../core/job.ts'
 
 /**
  * Where jobs live. A store never decides anything: it offers a few atomic, batched writes and
@@ -146,10 +138,10 @@ export interface OverdueAsk {
 
 export interface OverdueAnswer {
   readonly jobs: readonly StoredJob[]
-  /** The next deadline of a job that is still alive; Infinity if there is none. */
+  /** The next deadline of a job that waits; Infinity if there is none. */
   readonly nextAt: number
-  /** The next end of a retention; Infinity if there is none. */
-  readonly nextForgetAt: number
+  /** The next end of a lease or of a retention: nobody stays awake for it alone. */
+  readonly nextQuietAt: number
   /** True if work is left that only needs another call: a long fan-out, more overdue jobs. */
   readonly more: boolean
 }
@@ -238,8 +230,6 @@ export interface Counted {
   readonly held: readonly StoredJob[]
   /** Jobs that only wait to be cancelled because their dependencies are beyond hope. */
   readonly doomed: number
-  /** Jobs that wait, directly or not, for an id that nobody has submitted or for each other. */
-  readonly waiting: number
   /** Ends whose dependents have not all been told yet. */
   readonly fanOuts: number
   /** Jobs that have been forgotten since the store was made. */

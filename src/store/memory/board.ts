@@ -1,0 +1,298 @@
+// Owns every index of the memory store, and the few steps that keep them true to the records.
+// May never be bypassed: a record changes its status here and nowhere else.
+
+import { hasEnded, type JobStatus, type StepName } from '../../core/job.ts'
+import { isLegal } from '../../core/machine.ts'
+import { isDoomed } from '../../core/quorum.ts'
+import { rankOf } from '../../core/rank.ts'
+import { Fifo } from '../../kit/fifo.ts'
+import { Heap } from '../../kit/heap.ts'
+import { LIMITS } from '../limits.ts'
+import type { Hint } from '../store.ts'
+import { Catalog } from './catalog.ts'
+import { type Edge, Graph } from './graph.ts'
+import { Keys, Lanes } from './lanes.ts'
+import { Log } from './log.ts'
+import { Pools } from './queues.ts'
+import type { JobRecord } from './record.ts'
+
+/** What a log entry says beside the transition. */
+export interface Note {
+  readonly worker?: string | undefined
+  readonly code?: string | undefined
+  readonly cause?: string | undefined
+}
+
+/** An end whose dependents have not all been told: the list, and how far it has come. */
+interface FanOut {
+  readonly end: JobRecord
+  readonly edges: readonly Edge[]
+  next: number
+}
+
+const NO_NOTE: Note = Object.freeze({})
+
+export class Board {
+  readonly records = new Map<string, JobRecord>()
+  readonly catalog = new Catalog()
+  readonly log: Log
+  readonly pools: Pools
+  readonly graph = new Graph(this.records)
+  readonly lanes = new Lanes()
+  readonly keys = new Keys()
+  /** Pending jobs, by the instant at which they fall due. */
+  readonly due = new Heap<JobRecord>((record, index) => {
+    record.at = index
+  })
+  /** Deadlines of jobs that wait, of leases and holds, and of retentions. */
+  readonly waits = deadlines()
+  readonly leases = deadlines()
+  readonly retention = deadlines()
+  readonly doomed = new Set<JobRecord>()
+  /** Leases and holds by holder, in order of number. */
+  readonly holders = new Map<string, Map<number, JobRecord>>()
+  readonly failures = new Map<string, number>()
+  readonly fanOuts = new Fifo<FanOut>()
+  /** The instant of the call in hand: it never falls. */
+  now = 0
+  lastSeq = 0
+  lastLease = 0
+  forgotten = 0
+  /** What the call in hand will hint at. */
+  hintReady = false
+  hintOverdue = false
+  hintEnded: string[] = []
+  hintHolders: string[] = []
+
+  constructor(maxLog: number) {
+    this.log = new Log(maxLog)
+    this.pools = new Pools(this.log.kindOf)
+  }
+
+  /** The one place where a status changes, and where the table is asked. */
+  enter(record: JobRecord, step: StepName, to: JobStatus, note: Note = NO_NOTE): void {
+    const from = record.status
+    if (!isLegal(step, from, to)) throw new Error(`no step ${step} leads from ${from} to ${to}`)
+    record.rev += 1
+    if (from === to) return
+    record.status = to
+    const { counts } = record.queue
+    counts[from] -= 1
+    counts[to] += 1
+    this.catalog.changeStatus(record.seq, from, to)
+    this.log.append(record, step, from, this.now, note.worker, note.code, note.cause)
+  }
+
+  /** Makes a new record known, so that others of its group can name it. */
+  introduce(record: JobRecord): void {
+    this.records.set(record.id, record)
+    this.graph.adopt(record)
+  }
+
+  /** Gives a new record the status that its gates say. Its edges have been drawn. */
+  begin(record: JobRecord): void {
+    if (record.key !== undefined) this.keys.take(record)
+    let to: JobStatus = 'ready'
+    if (record.needs > 0) to = 'waiting'
+    else if (record.availableAt > this.now) to = 'pending'
+    else if (this.#asksLane(record, this.now) === 'wait') to = 'waiting'
+    record.status = to
+    record.queue.counts[to] += 1
+    this.catalog.add(record)
+    this.log.append(record, 'add', null, this.now, undefined, undefined, undefined)
+    this.#settle(record)
+  }
+
+  /** Lets a job that needs nothing more pass the gates of time and lane. */
+  place(record: JobRecord, step: StepName, keepRank: boolean, note?: Note): void {
+    if (record.availableAt > this.now) {
+      if (keepRank || record.has.keepRank) record.rare.keepRank = keepRank
+      this.enter(record, step, 'pending', note)
+      this.#settle(record)
+    } else this.pass(record, step, keepRank ? undefined : this.now, note)
+  }
+
+  /** The gate of the lane, for a job whose time has come. No `readyAt`: it keeps its rank. */
+  pass(record: JobRecord, step: StepName, readyAt: number | undefined, note?: Note): void {
+    const to = this.#asksLane(record, readyAt) === 'wait' ? 'waiting' : 'ready'
+    this.enter(record, step, to, note)
+    this.#settle(record)
+  }
+
+  /** Takes a job out of whatever it stands in, before its status changes. */
+  leave(record: JobRecord): void {
+    this.setDeadline(record, 0)
+    if (record.status === 'ready') record.queue.heap.remove(record.at)
+    else if (record.status === 'pending') this.due.remove(record.at)
+    else if (record.status === 'waiting') {
+      if (record.at >= 0) this.lanes.leave(record)
+      else this.doomed.delete(record)
+    }
+  }
+
+  /** Which heap it stands in follows from its status, so this comes before a change of status. */
+  setDeadline(record: JobRecord, deadline: number): void {
+    record.deadline = deadline
+    const heap = this.#deadlinesOf(record)
+    if (deadline === 0) {
+      if (record.timerAt >= 0) heap.remove(record.timerAt)
+    } else if (record.timerAt >= 0) heap.update(record.timerAt, deadline, record.seq)
+    else heap.push(record, deadline, record.seq)
+  }
+
+  /** Gives a lease or a hold, under a number that was never used. */
+  grant(record: JobRecord, holder: string, hold: boolean): void {
+    this.lastLease += 1
+    record.lease = { holder, number: this.lastLease, hold }
+    record.queue.pool.held.add(record)
+    let held = this.holders.get(holder)
+    if (held === undefined) {
+      held = new Map()
+      this.holders.set(holder, held)
+    }
+    held.set(this.lastLease, record)
+  }
+
+  drop(record: JobRecord): void {
+    const { lease } = record
+    if (lease === undefined) return
+    const held = this.holders.get(lease.holder)
+    held?.delete(lease.number)
+    if (held?.size === 0) this.holders.delete(lease.holder)
+    record.queue.pool.held.delete(record)
+    record.lease = undefined
+    this.hintReady = true
+  }
+
+  /** A job that can no longer be satisfied: somebody has to cancel it, now. */
+  doom(record: JobRecord): void {
+    this.doomed.add(record)
+    this.setDeadline(record, this.now)
+    this.hintOverdue = true
+  }
+
+  /** Tells the dependents of an end: at once where they are few, else a chunk per call. */
+  fanOut(end: JobRecord): void {
+    const edges = this.graph.toTell(end)
+    if (edges.length === 0) return
+    this.fanOuts.push({ end, edges, next: 0 })
+    this.continueFanOuts()
+  }
+
+  /** Goes on telling, at most LIMITS.chunk dependents. */
+  continueFanOuts(): void {
+    let left: number = LIMITS.chunk
+    for (let task = this.fanOuts.peek(); task !== undefined; task = this.fanOuts.peek()) {
+      left = this.#tell(task, left)
+      if (task.next < task.edges.length) {
+        this.hintOverdue = true
+        return
+      }
+      this.fanOuts.shift()
+    }
+  }
+
+  /** Finishes the telling of one end, before it is revived or forgotten. */
+  finishFanOut(end: JobRecord): void {
+    for (const task of this.fanOuts) {
+      if (task.end === end) this.#tell(task, Number.POSITIVE_INFINITY)
+    }
+  }
+
+  /** A lane is given up for good: the next in line is admitted, with the rank it waited with. */
+  releaseLane(record: JobRecord): void {
+    const next = this.lanes.release(record)
+    if (next === undefined) return
+    this.enter(next, 'admit', 'ready')
+    this.#settle(next)
+  }
+
+  setFailure(record: JobRecord, error: JobRecord['error'], code: string | undefined): void {
+    if (record.error === error && record.code === code) return
+    this.catalog.changeCode(record.seq, record.code, code)
+    const { rare } = record
+    rare.error = error
+    rare.code = code
+  }
+
+  countFailure(code: string, by: 1 | -1): void {
+    const count = (this.failures.get(code) ?? 0) + by
+    if (count === 0) this.failures.delete(code)
+    else this.failures.set(code, count)
+  }
+
+  takeHint(): Hint {
+    const hint = {
+      ready: this.hintReady,
+      overdue: this.hintOverdue,
+      ended: this.hintEnded,
+      holders: this.hintHolders,
+    }
+    this.hintReady = false
+    this.hintOverdue = false
+    if (this.hintEnded.length > 0) this.hintEnded = []
+    if (this.hintHolders.length > 0) this.hintHolders = []
+    return hint
+  }
+
+  #tell(task: FanOut, limit: number): number {
+    let left = limit
+    while (task.next < task.edges.length && left > 0) {
+      const edge = task.edges[task.next] as Edge
+      task.next += 1
+      left -= 1
+      const outcome = this.graph.tell(edge, task.end)
+      if (outcome === 'doomed') this.doom(edge.from)
+      if (outcome === 'released') this.#release(edge.from)
+    }
+    return left
+  }
+
+  #release(record: JobRecord): void {
+    if (record.availableAt > this.now) {
+      this.enter(record, 'release', 'pending')
+      this.#settle(record)
+    } else if (this.#asksLane(record, this.now) === 'free') {
+      this.enter(record, 'release', 'ready')
+      this.#settle(record)
+    } else this.#settle(record)
+  }
+
+  /** The rank is fixed at the moment of asking; a holder that has to yield goes back in line. */
+  #asksLane(record: JobRecord, readyAt: number | undefined): 'free' | 'wait' {
+    if (readyAt !== undefined) record.rank = rankOf(readyAt, record.weight)
+    if (record.exclusive === undefined) return 'free'
+    const answer = this.lanes.ask(record, record.exclusive)
+    if (answer === 'free' || answer === 'wait') return answer
+    this.leave(answer)
+    this.enter(answer, 'yield', 'waiting')
+    this.lanes.wait(answer)
+    return 'free'
+  }
+
+  /** Puts a job where its status belongs. */
+  #settle(record: JobRecord): void {
+    if (record.status === 'ready') {
+      record.readyAt = this.now
+      record.queue.heap.push(record, record.rank, record.seq)
+      const { enqueueTimeoutMs } = record
+      if (enqueueTimeoutMs > 0) this.setDeadline(record, this.now + enqueueTimeoutMs)
+      this.hintReady = true
+    } else if (record.status === 'pending') {
+      this.due.push(record, record.availableAt, record.seq)
+      this.hintReady = true
+    } else if (isDoomed(record)) this.doom(record)
+    else if (record.needs === 0) this.lanes.wait(record)
+  }
+
+  #deadlinesOf(record: JobRecord): Heap<JobRecord> {
+    if (record.lease !== undefined) return this.leases
+    return hasEnded(record.status) ? this.retention : this.waits
+  }
+}
+
+function deadlines(): Heap<JobRecord> {
+  return new Heap<JobRecord>((record, index) => {
+    record.timerAt = index
+  })
+}

@@ -1,0 +1,199 @@
+// Owns pools and their ready queues, one per type, merged by rank.
+// May never hand out more than a pool's concurrency allows.
+
+import { type JobStatus, STATUSES } from '../../core/job.ts'
+import { isBefore } from '../../core/rank.ts'
+import { Heap } from '../../kit/heap.ts'
+import { LIMITS } from '../limits.ts'
+import type { LeaseAsk, PoolChange, PoolState, StatusCounts } from '../store.ts'
+import type { JobRecord } from './record.ts'
+
+/** Without a word from anybody, a pool runs so many jobs at once. */
+const DEFAULT_CONCURRENCY = 10
+
+type Counts = Record<JobStatus, number>
+
+/** The ready jobs of one pool and type; those with a body of their own have a queue apart. */
+export interface Queue {
+  readonly pool: Pool
+  readonly type: string
+  readonly bodies: boolean
+  readonly heap: Heap<JobRecord>
+  readonly counts: Counts
+  /** The number under which the log knows this pool and type. */
+  readonly kind: number
+}
+
+export interface Pool {
+  readonly name: string
+  /** Keyed by type; the queue of bodies has the type with a NUL before it. */
+  readonly queues: Map<string, Queue>
+  /** Jobs that hold a lease or a hold here: slots in use are counted from these. */
+  readonly held: Set<JobRecord>
+  start: Setting
+  operator: Setting
+}
+
+interface Setting {
+  readonly concurrency?: number
+  readonly paused?: boolean
+}
+
+export class Pools {
+  readonly #pools = new Map<string, Pool>()
+  #names: readonly string[] | null = null
+  readonly #kindOf: (type: string, pool: string) => number
+
+  constructor(kindOf: (type: string, pool: string) => number) {
+    this.#kindOf = kindOf
+  }
+
+  queueOf(name: string, type: string, bodies: boolean): Queue {
+    const pool = this.#poolOf(name)
+    const key = bodies ? `\0${type}` : type
+    let queue = pool.queues.get(key)
+    if (queue === undefined) {
+      const heap = new Heap<JobRecord>((record, index) => {
+        record.at = index
+      })
+      queue = { pool, type, bodies, heap, counts: zeros(), kind: this.#kindOf(type, name) }
+      pool.queues.set(key, queue)
+    }
+    return queue
+  }
+
+  configure(change: PoolChange): void {
+    const pool = this.#poolOf(change.pool)
+    const before = change.by === 'start' ? pool.start : pool.operator
+    const after = {
+      ...before,
+      ...(change.concurrency === undefined ? {} : { concurrency: change.concurrency }),
+      ...(change.paused === undefined ? {} : { paused: change.paused }),
+    }
+    if (change.by === 'start') pool.start = after
+    else pool.operator = after
+  }
+
+  /** Takes the best ready jobs that fit, pool by pool in order of name. */
+  take(ask: LeaseAsk): readonly JobRecord[] {
+    const taken: JobRecord[] = []
+    const types = new Set(ask.types)
+    const max = Math.min(ask.max, LIMITS.moves)
+    for (const name of this.#sorted()) {
+      const pool = this.#pools.get(name) as Pool
+      const room = isPaused(pool) ? 0 : concurrencyOf(pool) - pool.held.size
+      const wanted = Math.min(room, max - taken.length)
+      if (wanted > 0) takeFrom(pool, types, wanted, taken)
+    }
+    return taken
+  }
+
+  get(name: string): PoolState {
+    return stateOf(this.#poolOf(name))
+  }
+
+  states(): Record<string, PoolState> {
+    const states: Record<string, PoolState> = Object.create(null)
+    for (const name of this.#sorted()) states[name] = stateOf(this.#pools.get(name) as Pool)
+    return states
+  }
+
+  types(): Record<string, StatusCounts> {
+    const types: Record<string, Counts> = Object.create(null)
+    for (const pool of this.#pools.values()) {
+      for (const queue of pool.queues.values()) {
+        types[queue.type] ??= zeros()
+        add(types[queue.type] as Counts, queue.counts)
+      }
+    }
+    return types
+  }
+
+  *held(): Iterable<JobRecord> {
+    for (const pool of this.#pools.values()) yield* pool.held
+  }
+
+  /** Ready jobs of the pool that come before this one. */
+  ahead(record: JobRecord): number {
+    let ahead = 0
+    for (const queue of record.queue.pool.queues.values()) {
+      ahead += queue.heap.countBefore(record.rank, record.seq, LIMITS.position - ahead)
+    }
+    return ahead
+  }
+
+  #poolOf(name: string): Pool {
+    let pool = this.#pools.get(name)
+    if (pool === undefined) {
+      pool = { name, queues: new Map(), held: new Set(), start: {}, operator: {} }
+      this.#pools.set(name, pool)
+      this.#names = null
+    }
+    return pool
+  }
+
+  #sorted(): readonly string[] {
+    this.#names ??= [...this.#pools.keys()].sort((a, b) => (a < b ? -1 : 1))
+    return this.#names
+  }
+}
+
+function takeFrom(pool: Pool, types: ReadonlySet<string>, wanted: number, taken: JobRecord[]) {
+  const heaps: Heap<JobRecord>[] = []
+  for (const queue of pool.queues.values()) {
+    if (queue.heap.size > 0 && (queue.bodies || types.has(queue.type))) heaps.push(queue.heap)
+  }
+  for (let count = 0; count < wanted; count += 1) {
+    const best = bestOf(heaps)
+    if (best === undefined) return
+    taken.push(best.pop() as JobRecord)
+  }
+}
+
+/** The heap with the smallest head. O(types served): few, and cheaper than keeping them sorted. */
+function bestOf(heaps: readonly Heap<JobRecord>[]): Heap<JobRecord> | undefined {
+  let best: Heap<JobRecord> | undefined
+  for (const heap of heaps) {
+    if (heap.size === 0) continue
+    const ahead =
+      best === undefined || isBefore(heap.peekKey(), heap.peekTie(), best.peekKey(), best.peekTie())
+    if (ahead) best = heap
+  }
+  return best
+}
+
+function concurrencyOf(pool: Pool): number {
+  return pool.operator.concurrency ?? pool.start.concurrency ?? DEFAULT_CONCURRENCY
+}
+
+function isPaused(pool: Pool): boolean {
+  return pool.operator.paused ?? pool.start.paused ?? false
+}
+
+function stateOf(pool: Pool): PoolState {
+  const states = zeros()
+  for (const queue of pool.queues.values()) add(states, queue.counts)
+  return {
+    concurrency: concurrencyOf(pool),
+    paused: isPaused(pool),
+    running: pool.held.size,
+    ready: states.ready,
+    states,
+  }
+}
+
+function zeros(): Counts {
+  return {
+    pending: 0,
+    waiting: 0,
+    ready: 0,
+    running: 0,
+    success: 0,
+    failed: 0,
+    cancelled: 0,
+  }
+}
+
+function add(sum: Counts, more: Counts): void {
+  for (const status of STATUSES) sum[status] += more[status]
+}

@@ -1,0 +1,157 @@
+// Owns the part of the model where time passes: grants, deadlines, heartbeats.
+// May never hand a job out that some rule holds back.
+
+import type { JobEvent } from '../core/job.ts'
+import type {
+  ExtendAnswer,
+  ExtendAsk,
+  Extended,
+  LeaseAsk,
+  OverdueAnswer,
+  OverdueAsk,
+} from '../store/store.ts'
+import { freeLaneIfEnded, settle } from './model-apply.ts'
+import { viewOf } from './model-read.ts'
+import {
+  closeAttempt,
+  hasEnded,
+  inOrder,
+  place,
+  type Row,
+  record,
+  settingsOf,
+  slotsUsed,
+  type World,
+} from './model-world.ts'
+
+const CHUNK = 1_000
+const GRANTS = 1_000
+const ATTEMPTS = 100
+
+export function leaseJobs(world: World, ask: LeaseAsk): { rows: Row[]; nextAt: number } {
+  promote(world)
+  const rows: Row[] = []
+  const pools = new Set(world.rows.map((row) => row.job.pool))
+  for (const pool of [...pools].sort((a, b) => (a < b ? -1 : 1))) {
+    const { concurrency, paused } = settingsOf(world, pool)
+    if (paused) continue
+    const room = Math.min(ask.max, GRANTS) - rows.length
+    const slots = Math.max(0, Math.min(room, concurrency - slotsUsed(world, pool)))
+    const ready = world.rows.filter((row) => row.job.pool === pool && row.status === 'ready')
+    const served = ready.filter(({ job }) => job.body !== undefined || ask.types.includes(job.type))
+    for (const row of inOrder(world, served).slice(0, slots)) {
+      grant(world, row, ask)
+      rows.push(row)
+    }
+  }
+  const times = world.rows.filter((row) => row.status === 'pending').map((row) => row.availableAt)
+  return { rows, nextAt: Math.min(Number.POSITIVE_INFINITY, ...times) }
+}
+
+function promote(world: World): void {
+  const due = world.rows
+    .filter((row) => row.status === 'pending' && row.availableAt <= world.now())
+    .sort((a, b) => a.availableAt - b.availableAt || a.seq - b.seq)
+  for (const row of due.slice(0, CHUNK)) {
+    place(world, row, 'due')
+    row.rev += 1
+    record(world, row, 'pending', 'due')
+  }
+}
+
+function grant(world: World, row: Row, ask: LeaseAsk): void {
+  const now = world.now()
+  world.lastLease += 1
+  row.lease = { holder: ask.holder, number: world.lastLease, hold: false }
+  row.status = 'running'
+  row.starts += 1
+  row.attempts += 1
+  row.rev += 1
+  row.lanePinned = true
+  row.startedAt = now
+  row.deadline = now + ask.leaseMs
+  row.log.push({
+    attempt: row.starts,
+    startedAt: now,
+    queuedMs: now - row.readySince,
+    worker: ask.holder,
+  })
+  row.log = row.log.slice(-ATTEMPTS)
+  record(world, row, 'ready', 'lease', { worker: ask.holder })
+}
+
+export function overdueJobs(world: World, ask: OverdueAsk): OverdueAnswer {
+  const now = world.now()
+  const late = world.rows
+    .filter((row) => row.deadline > 0 && row.deadline <= now)
+    .sort((a, b) => a.deadline - b.deadline || a.seq - b.seq)
+  prune(world, now - ask.keepLogMs)
+  const ahead = world.rows.filter((row) => row.deadline > now)
+  const over = (row: Row) => hasEnded(row.status) && row.lease === undefined
+  return {
+    jobs: late.slice(0, ask.limit).map(viewOf),
+    nextAt: earliest(ahead.filter((row) => !over(row))),
+    nextForgetAt: earliest(ahead.filter(over)),
+    more: late.length > ask.limit,
+  }
+}
+
+function earliest(rows: readonly Row[]): number {
+  return Math.min(Number.POSITIVE_INFINITY, ...rows.map((row) => row.deadline))
+}
+
+function prune(world: World, before: number): void {
+  const isOld = (event: JobEvent) => event.at < before
+  for (let dropped = 0; dropped < CHUNK; dropped += 1) {
+    const [first] = world.log
+    if (first === undefined || !isOld(first)) return
+    world.log.shift()
+    world.oldestEvent = first.seq + 1
+  }
+}
+
+export function extendLeases(world: World, ask: ExtendAsk): ExtendAnswer {
+  const leases = ask.held.map((entry) => extendOne(world, ask, entry))
+  const mine = world.rows.filter(({ lease }) => lease?.holder === ask.holder)
+  const unheard = mine
+    .filter((row) => (row.lease?.number as number) <= ask.upTo && !isListed(row, ask))
+    .sort((a, b) => (a.lease?.number as number) - (b.lease?.number as number))
+  for (const row of unheard) takeBack(world, row)
+  return { leases, mark: world.lastLease }
+}
+
+function extendOne(
+  world: World,
+  ask: ExtendAsk,
+  entry: { readonly id: string; readonly lease: number },
+): Extended {
+  const row = world.rows.find(({ job }) => job.id === entry.id)
+  const lease = row?.lease
+  if (row === undefined || lease?.holder !== ask.holder) return { status: 'lost' }
+  if (!lease.hold && !world.rules.leaseIsCurrent(row, entry.lease)) return { status: 'lost' }
+  row.deadline = world.now() + ask.leaseMs
+  return lease.hold ? { status: 'cancelled', lease } : { status: 'held' }
+}
+
+/** A lease is listed by its number. A hold is listed by its job: its number may be news. */
+function isListed(row: Row, ask: ExtendAsk): boolean {
+  const entry = ask.held.find(({ id }) => id === row.job.id)
+  return entry !== undefined && (row.lease?.hold === true || entry.lease === row.lease?.number)
+}
+
+function takeBack(world: World, row: Row): void {
+  const worker = row.lease?.holder
+  row.rev += 1
+  if (row.lease?.hold === true) {
+    settle(row)
+    freeLaneIfEnded(world, row)
+    return
+  }
+  closeAttempt(world, row, 'returned', undefined)
+  row.attempts -= 1
+  row.lease = undefined
+  row.availableAt = world.now()
+  row.keepsRank = true
+  place(world, row, 'unheard')
+  record(world, row, 'running', 'unheard', { worker })
+}

@@ -1,0 +1,335 @@
+// Owns the data of the model and the rules that everything else in the model leans on.
+// May never share code with the sources, only their types: what both get wrong, nobody would see.
+
+import type {
+  Attempt,
+  Dep,
+  DepMode,
+  JobEvent,
+  JobStatus,
+  Lease,
+  NewJob,
+  StepName,
+  StoredJob,
+} from '../core/job.ts'
+
+export interface Edge {
+  readonly dep: Dep
+  state: 'open' | 'satisfied' | 'dead'
+  /** The job at its other end was forgotten: it counts as it did, and is shown to nobody. */
+  cut: boolean
+}
+
+/** A record as a plain, changeable thing. `needs` and `open` are not in it: they are recounted. */
+export interface Row {
+  readonly job: NewJob
+  readonly seq: number
+  readonly edges: Edge[]
+  readonly createdAt: number
+  status: JobStatus
+  rev: number
+  rank: number
+  availableAt: number
+  /** The instant at which it last became `ready`. */
+  readySince: number
+  /** It goes back to its old place in line once its time has come. */
+  keepsRank: boolean
+  holdsLane: boolean
+  /** It has been leased since it was admitted to its lane, so it yields no more. */
+  lanePinned: boolean
+  starts: number
+  attempts: number
+  lost: number
+  attemptsBefore: number
+  lostBefore: number
+  lease: Lease | undefined
+  deadline: number
+  startedAt: number
+  finishedAt: number
+  keepMs: number
+  keyUntil: number
+  result: StoredJob['result']
+  error: StoredJob['error']
+  code: string | undefined
+  cause: string | undefined
+  log: Attempt[]
+}
+
+export interface PoolSettings {
+  readonly start: { concurrency?: number; paused?: boolean }
+  readonly operator: { concurrency?: number; paused?: boolean }
+}
+
+export interface Outcome {
+  readonly id: string
+  readonly status: JobStatus
+  readonly until: number
+}
+
+/** Rules that a test may replace by wrong ones, to see that the suite notices. */
+export interface Rules {
+  comesBefore(a: Row, b: Row): boolean
+  yields(holder: Row, newcomer: Row): boolean
+  satisfies(dep: Dep, end: JobStatus): boolean
+  keyIsHeld(row: Row, now: number): boolean
+  slotIsUsed(row: Row): boolean
+  leaseIsCurrent(row: Row, number: number): boolean
+  names(namer: Row, id: string): boolean
+  rankAfterRetry(row: Row, now: number): number
+}
+
+export const RULES: Rules = {
+  comesBefore: (a, b) => a.rank < b.rank || (a.rank === b.rank && a.seq < b.seq),
+
+  /** The holder of a lane gives way until its first start, to somebody better only. */
+  yields: (holder, newcomer) =>
+    holder.status === 'ready' && !holder.lanePinned && RULES.comesBefore(newcomer, holder),
+
+  satisfies: (dep, end) => dep.on === 'end' || end === 'success',
+
+  /** Live jobs hold their key; a success does until its window is over; other ends do not. */
+  keyIsHeld: (row, now) =>
+    !hasEnded(row.status) || (row.status === 'success' && now < row.keyUntil),
+
+  /** Leases and holds alike. */
+  slotIsUsed: (row) => row.lease !== undefined,
+
+  leaseIsCurrent: (row, number) => row.lease !== undefined && row.lease.number === number,
+
+  /** Whether this record keeps the one of that id from being forgotten. */
+  names: (namer, id) =>
+    namer.status !== 'success' && namer.edges.some((edge) => edge.dep.id === id && !edge.cut),
+
+  /** A failed attempt rejoins at the tail of its priority. */
+  rankAfterRetry: (row, now) => now - row.job.weight,
+}
+
+/** Everything there is: lists, and nothing that could contradict them. */
+export interface World {
+  readonly rules: Rules
+  now(): number
+  rows: Row[]
+  outcomes: Outcome[]
+  log: JobEvent[]
+  pools: Map<string, PoolSettings>
+  workers: Map<string, { types: readonly string[]; until: number }>
+  lastSeq: number
+  lastLease: number
+  lastEvent: number
+  oldestEvent: number
+  forgotten: number
+}
+
+export function newWorld(now: () => number, rules: Rules): World {
+  return {
+    rules,
+    now,
+    rows: [],
+    outcomes: [],
+    log: [],
+    pools: new Map(),
+    workers: new Map(),
+    lastSeq: 0,
+    lastLease: 0,
+    lastEvent: 0,
+    oldestEvent: 1,
+    forgotten: 0,
+  }
+}
+
+export function hasEnded(status: JobStatus): boolean {
+  return ['success', 'failed', 'cancelled'].includes(status)
+}
+
+export function find(world: World, id: string): Row | undefined {
+  return world.rows.find((row) => row.job.id === id)
+}
+
+/** The outcome of a forgotten job, for as long as it is remembered. */
+export function remembered(world: World, id: string): JobStatus | undefined {
+  return world.outcomes.find((outcome) => outcome.id === id && world.now() < outcome.until)?.status
+}
+
+function quorum(depMode: DepMode, count: number): number {
+  if (count === 0) return 0
+  if (depMode === 'all') return count
+  if (depMode === 'any') return 1
+  return depMode
+}
+
+export function needsOf(row: Row): number {
+  const satisfied = row.edges.filter((edge) => edge.state === 'satisfied').length
+  return Math.max(0, quorum(row.job.depMode, row.edges.length) - satisfied)
+}
+
+export function openOf(row: Row): number {
+  return row.edges.filter((edge) => edge.state === 'open').length
+}
+
+export function isDoomed(row: Row): boolean {
+  return row.status === 'waiting' && openOf(row) < needsOf(row)
+}
+
+/** The dead edge, in order, from which on the quorum was out of reach. */
+export function culpritOf(row: Row): string | undefined {
+  const spare = row.edges.length - quorum(row.job.depMode, row.edges.length)
+  return row.edges.filter((edge) => edge.state === 'dead')[spare]?.dep.id
+}
+
+/** What an edge to this id is when it is drawn. `coming`: ids of the same group. */
+export function edgeStateOf(world: World, dep: Dep, coming: ReadonlySet<string>): Edge['state'] {
+  const row = find(world, dep.id)
+  if (coming.has(dep.id) && row === undefined) return 'open'
+  const end = row === undefined ? remembered(world, dep.id) : row.status
+  if (end === undefined || !hasEnded(end)) return 'open'
+  return world.rules.satisfies(dep, end) ? 'satisfied' : 'dead'
+}
+
+export function keyOwner(world: World, key: string | undefined): Row | undefined {
+  if (key === undefined) return undefined
+  return world.rows.find((row) => row.job.key === key && world.rules.keyIsHeld(row, world.now()))
+}
+
+export function laneHolder(world: World, lane: string): Row | undefined {
+  return world.rows.find((row) => row.job.exclusive === lane && row.holdsLane)
+}
+
+export function inOrder(world: World, rows: readonly Row[]): Row[] {
+  return [...rows].sort((a, b) => (world.rules.comesBefore(a, b) ? -1 : 1))
+}
+
+export function settingsOf(world: World, pool: string): { concurrency: number; paused: boolean } {
+  const settings = world.pools.get(pool)
+  return {
+    concurrency: settings?.operator.concurrency ?? settings?.start.concurrency ?? 10,
+    paused: settings?.operator.paused ?? settings?.start.paused ?? false,
+  }
+}
+
+export function slotsUsed(world: World, pool: string): number {
+  return world.rows.filter((row) => row.job.pool === pool && world.rules.slotIsUsed(row)).length
+}
+
+/**
+ * Puts a job where it belongs, gate by gate: dependencies, time, lane. A job whose time had to
+ * come (`due`) ranks from that time, every other one from now.
+ */
+export function place(world: World, row: Row, step: StepName): void {
+  const now = world.now()
+  row.deadline = 0
+  if (needsOf(row) > 0) {
+    row.status = 'waiting'
+  } else if (row.availableAt > now) {
+    row.status = 'pending'
+  } else {
+    if (!row.keepsRank) row.rank = rankNow(world, row, step)
+    row.keepsRank = false
+    if (takesLane(world, row)) becomeReady(world, row)
+    else row.status = 'waiting'
+  }
+}
+
+function rankNow(world: World, row: Row, step: StepName): number {
+  if (step === 'due') return row.availableAt - row.job.weight
+  if (step === 'retry' || step === 'timeout') return world.rules.rankAfterRetry(row, world.now())
+  return world.now() - row.job.weight
+}
+
+function becomeReady(world: World, row: Row): void {
+  row.status = 'ready'
+  row.readySince = world.now()
+  row.deadline = row.job.enqueueTimeoutMs > 0 ? world.now() + row.job.enqueueTimeoutMs : 0
+}
+
+function takesLane(world: World, row: Row): boolean {
+  const lane = row.job.exclusive
+  if (lane === undefined || row.holdsLane) return true
+  const holder = laneHolder(world, lane)
+  if (holder !== undefined) {
+    if (!world.rules.yields(holder, row)) return false
+    holder.holdsLane = false
+    holder.status = 'waiting'
+    holder.deadline = 0
+    holder.rev += 1
+    record(world, holder, 'ready', 'yield')
+  }
+  row.holdsLane = true
+  row.lanePinned = false
+  return true
+}
+
+/** The lane of a job that has ended for good goes to the best of those that wait for it. */
+export function freeLane(world: World, row: Row): void {
+  if (!row.holdsLane || row.lease !== undefined) return
+  row.holdsLane = false
+  const waiting = world.rows.filter(
+    (each) =>
+      each.job.exclusive === row.job.exclusive && each.status === 'waiting' && needsOf(each) === 0,
+  )
+  const next = inOrder(world, waiting)[0]
+  if (next === undefined) return
+  next.holdsLane = true
+  next.lanePinned = false
+  next.rev += 1
+  becomeReady(world, next)
+  record(world, next, 'waiting', 'admit')
+}
+
+const NAMES: Readonly<Record<string, string>> = {
+  add: 'job:added',
+  yield: 'job:waiting',
+  lease: 'job:running',
+  unheard: 'job:returned',
+  succeed: 'job:success',
+  fail: 'job:failed',
+  retry: 'job:retry',
+  timeout: 'job:timeout',
+  lose: 'job:lost',
+  return: 'job:returned',
+  cancel: 'job:cancelled',
+  expire: 'job:failed',
+  cascade: 'job:cancelled',
+  revive: 'job:revived',
+}
+
+/** One record of the log. A step without a name of its own is called after where it led. */
+export function record(
+  world: World,
+  row: Row,
+  from: JobStatus | null,
+  step: StepName,
+  more: { code?: string | undefined; cause?: string | undefined; worker?: string | undefined } = {},
+): void {
+  world.lastEvent += 1
+  world.log.push({
+    seq: world.lastEvent,
+    at: world.now(),
+    job: row.job.id,
+    type: row.job.type,
+    pool: row.job.pool,
+    from,
+    to: row.status,
+    attempt: row.starts,
+    event: NAMES[step] ?? `job:${row.status}`,
+    ...(more.code === undefined ? {} : { code: more.code }),
+    ...(more.cause === undefined ? {} : { cause: more.cause }),
+    ...(more.worker === undefined ? {} : { worker: more.worker }),
+  })
+}
+
+/** Closes the open attempt, if there is one. */
+export function closeAttempt(
+  world: World,
+  row: Row,
+  outcome: Attempt['outcome'],
+  code: string | undefined,
+): void {
+  const open = row.log.at(-1)
+  if (open === undefined || open.callMs !== undefined) return
+  row.log[row.log.length - 1] = {
+    ...open,
+    callMs: world.now() - row.startedAt,
+    ...(outcome === undefined ? {} : { outcome }),
+    ...(code === undefined ? {} : { code }),
+  }
+}
