@@ -142,7 +142,7 @@ function checkJobs(
   const names = Object.keys(given)
   if (names.length === 0) check.report(['jobs'], 'jobs is empty: a flow needs a job.', 'key')
   const jobs = names.flatMap((job) => {
-    const path = ['jobs', job]
+    const path = ['jobs', job] as const
     check.read(path, job, name)
     const keys = check.object(path, given[job], "an object such as '{ run: ... }'")
     return keys === undefined ? [] : checkJob(check, path, keys, names, pools, defaults)
@@ -232,7 +232,12 @@ function checkDeps(
   return value.flatMap((dep: unknown, index) => checkDep(check, [...path, index], dep, names) ?? [])
 }
 
-function checkDep(check: Checker, path: Path, value: unknown, names: readonly string[]) {
+function checkDep(
+  check: Checker,
+  path: Path,
+  value: unknown,
+  names: readonly string[],
+): FlowDep | undefined {
   const isText = typeof value === 'string'
   const what = "a job's name, or an object such as '{ id: ..., on: end }'"
   const given = isText ? { id: value } : check.object(path, value, what)

@@ -93,12 +93,7 @@ function fromJson(file: string, text: string): Parsed {
   try {
     value = JSON.parse(text)
   } catch (error) {
-    const message = messageOf(error)
-    const at = /\bat position (\d+)/.exec(message)?.[1]
-    const place = placeAt(text, at === undefined ? text.length : Number(at))
-    throw new FlowFault(file, [
-      { text: `${message.replace(/ (in JSON )?at position .*/, '')}.`, place },
-    ])
+    throw new FlowFault(file, [notJson(messageOf(error), text)])
   }
   const { document, where } = parse(text)
   const twice = document.errors.filter(({ code }) => code === 'DUPLICATE_KEY')
@@ -109,6 +104,15 @@ function fromJson(file: string, text: string): Parsed {
     )
   }
   return document.errors.length > 0 ? { value, ...NOWHERE } : { value, where }
+}
+
+/** The engine names the place of some mistakes only; YAML stumbles over most of the others. */
+function notJson(message: string, text: string): Problem {
+  const at = /\bat position (\d+)/.exec(message)?.[1]
+  const end = message.includes('end of JSON') ? text.length : undefined
+  const offset = at === undefined ? end : Number(at)
+  const place = offset === undefined ? parse(text).problems[0]?.place : placeAt(text, offset)
+  return { text: `${message.replace(/ (in JSON )?at position .*/s, '')}.`, place }
 }
 
 function parse(text: string) {

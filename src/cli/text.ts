@@ -28,8 +28,7 @@ export function paint(look: Look, color: Color, text: string): string {
 
 /** One line of plain text: no escape sequences, no control characters. */
 export function oneLine(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what has to go
-  return stripVTControlCharacters(text).replace(/[\x00-\x1f\x7f-\x9f]+/g, ' ')
+  return stripVTControlCharacters(text).replace(/\p{Cc}+/gu, ' ')
 }
 
 /** The same for a text of several lines. */

@@ -2,7 +2,7 @@
 // May never hold code: what a shape means is decided elsewhere.
 
 import type { Duration } from './duration.ts'
-import type { DepMode, Dep, ErrorData, JobStatus } from './job.ts'
+import type { Dep, DepMode, ErrorData, JobStatus } from './job.ts'
 
 /** A function gets the number of the failure (from 1) and a number in [0, 1), and answers ms. */
 export type Backoff =

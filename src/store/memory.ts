@@ -4,7 +4,7 @@
 import { type Attempt, hasEnded, Live, type Move, type NewJob } from '../core/job.ts'
 import { isDoomed } from '../core/quorum.ts'
 import type { Heap } from '../kit/heap.ts'
-import { systemRuntime } from '../kit/runtime.ts'
+import { type Runtime, systemRuntime } from '../kit/runtime.ts'
 import { LIMITS } from './limits.ts'
 import { Board } from './memory/board.ts'
 import { JobRecord } from './memory/record.ts'
@@ -35,8 +35,9 @@ import type {
 } from './store.ts'
 
 export interface MemoryOptions {
-  /** The store's clock, epoch milliseconds. Default: a clock that never steps. */
+  /** The store's clock, epoch milliseconds. Default: the runtime's, made steady. */
   readonly now?: () => number
+  readonly runtime?: Runtime
   /** Log entries kept at most. Default 1,000,000. */
   readonly maxLog?: number
 }
@@ -51,9 +52,9 @@ export function memoryStore(options: MemoryOptions = {}): Store {
 }
 
 /** The wall clock of the moment of creation, carried on by a clock that never steps. */
-function steadyClock(): () => number {
-  const start = systemRuntime.now() - systemRuntime.monotonic()
-  return () => Math.floor(start + systemRuntime.monotonic())
+function steadyClock(runtime: Runtime): () => number {
+  const start = runtime.now() - runtime.monotonic()
+  return () => Math.floor(start + runtime.monotonic())
 }
 
 interface Worker extends WorkerBeat {
@@ -68,7 +69,7 @@ class MemoryStore implements Store {
   readonly #workers = new Map<string, Worker>()
 
   constructor(options: MemoryOptions) {
-    this.#clock = options.now ?? steadyClock()
+    this.#clock = options.now ?? steadyClock(options.runtime ?? systemRuntime)
     this.#board = new Board(options.maxLog ?? LIMITS.memoryLog)
   }
 

@@ -43,14 +43,17 @@ const LEGAL: Readonly<Partial<Record<StepName, readonly [from: string, to: strin
 const NO_COMING: ReadonlySet<string> = new Set()
 
 export function applyMoves(world: World, moves: readonly Move[]): MoveResult[] {
-  const results = moves.map((move) => applyOne(world, move))
+  const results = moves.map((move) => {
+    const result = applyOne(world, move)
+    unblockForgetting(world)
+    return result
+  })
   for (const [index, move] of moves.entries()) {
     const row = find(world, move.id)
     if (results[index]?.status !== 'moved' || row === undefined) continue
     if (move.step !== 'settle' && hasEnded(row.status)) tellDependents(world, row)
     freeLaneIfEnded(world, row)
   }
-  unblockForgetting(world)
   return results
 }
 
@@ -89,7 +92,7 @@ function book(world: World, row: Row, move: Move): string | undefined {
 function runAgain(world: World, row: Row, move: Move): void {
   const from = row.status
   const worker = book(world, row, move)
-  if (move.code !== undefined) {
+  if (move.error !== undefined) {
     row.error = move.error
     row.code = move.code
   }
@@ -154,7 +157,7 @@ function revive(world: World, row: Row, move: Move): MoveResult {
   row.attemptsBefore = row.attempts
   row.lostBefore = row.lost
   place(world, row, 'revive')
-  record(world, row, from, 'revive')
+  if (row.status !== from) record(world, row, from, 'revive')
   reopenEdgesTo(world, row)
   return { status: 'moved' }
 }
@@ -170,7 +173,7 @@ function reopenEdgesTo(world: World, revived: Row): void {
 }
 
 function forget(world: World, row: Row, move: Move): MoveResult {
-  if (row.lease !== undefined) throw new Error('A job whose body still runs is not forgotten.')
+  if (row.lease !== undefined) return { status: 'stale' }
   const { id } = row.job
   if (world.rows.some((other) => world.rules.names(other, id))) {
     row.deadline = 0

@@ -51,19 +51,16 @@ export function insertGroup(world: World, group: InsertGroup): GroupResult {
 type Verdict = Refusal | { readonly added: boolean; readonly id: string }
 
 function judge(world: World, group: InsertGroup): Verdict[] {
-  const accepted: NewJob[] = []
-  return group.jobs.map((job, index) => {
-    const verdict = judgeOne(world, group, index, accepted)
-    if ('added' in verdict && verdict.added) accepted.push(job)
-    return verdict
-  })
+  const claims: NewJob[] = []
+  return group.jobs.map((_, index) => judgeOne(world, group, index, claims))
 }
 
+/** `claims`: earlier jobs of the group that take their key, if the group is stored at all. */
 function judgeOne(
   world: World,
   group: InsertGroup,
   index: number,
-  accepted: readonly NewJob[],
+  claims: NewJob[],
 ): Verdict {
   const job = group.jobs[index] as NewJob
   const { id } = job
@@ -76,9 +73,10 @@ function judgeOne(
   }
   const owner =
     keyOwner(world, job.key)?.job.id ??
-    accepted.find((earlier) => job.key !== undefined && earlier.key === job.key)?.id
+    claims.find((earlier) => job.key !== undefined && earlier.key === job.key)?.id
   if (owner !== undefined && job.minted) return { added: false, id: owner }
   if (owner !== undefined) return { index, reason: 'key', key: job.key as string, owner }
+  claims.push(job)
   const dep = group.unknownDeps === 'reject' ? firstUnknown(world, group, job) : undefined
   return dep === undefined ? { added: true, id } : { index, reason: 'unknown', dep }
 }

@@ -25,7 +25,7 @@ import {
 } from './model-world.ts'
 
 const CHUNK = 1_000
-const GRANTS = 1_000
+const MOVES = 1_000
 const ATTEMPTS = 100
 
 export function leaseJobs(world: World, ask: LeaseAsk): { rows: Row[]; nextAt: number } {
@@ -35,7 +35,7 @@ export function leaseJobs(world: World, ask: LeaseAsk): { rows: Row[]; nextAt: n
   for (const pool of [...pools].sort((a, b) => (a < b ? -1 : 1))) {
     const { concurrency, paused } = settingsOf(world, pool)
     if (paused) continue
-    const room = Math.min(ask.max, GRANTS) - rows.length
+    const room = Math.min(ask.max, MOVES) - rows.length
     const slots = Math.max(0, Math.min(room, concurrency - slotsUsed(world, pool)))
     const ready = world.rows.filter((row) => row.job.pool === pool && row.status === 'ready')
     const served = ready.filter(({ job }) => job.body !== undefined || ask.types.includes(job.type))
@@ -86,18 +86,18 @@ export function overdueJobs(world: World, ask: OverdueAsk): OverdueAnswer {
     .filter((row) => row.deadline > 0 && row.deadline <= now)
     .sort((a, b) => a.deadline - b.deadline || a.seq - b.seq)
   prune(world, now - ask.keepLogMs)
-  const ahead = world.rows.filter((row) => row.deadline > now)
-  const over = (row: Row) => hasEnded(row.status) && row.lease === undefined
+  const isQuiet = (row: Row) => row.lease !== undefined || hasEnded(row.status)
   return {
-    jobs: late.slice(0, ask.limit).map(viewOf),
-    nextAt: earliest(ahead.filter((row) => !over(row))),
-    nextForgetAt: earliest(ahead.filter(over)),
-    more: late.length > ask.limit,
+    jobs: late.slice(0, Math.min(ask.limit, MOVES)).map(viewOf),
+    nextAt: earliest(world.rows.filter((row) => !isQuiet(row))),
+    nextQuietAt: earliest(world.rows.filter(isQuiet)),
+    more: late.length > Math.min(ask.limit, MOVES),
   }
 }
 
 function earliest(rows: readonly Row[]): number {
-  return Math.min(Number.POSITIVE_INFINITY, ...rows.map((row) => row.deadline))
+  const deadlines = rows.map((row) => row.deadline).filter((deadline) => deadline > 0)
+  return Math.min(Number.POSITIVE_INFINITY, ...deadlines)
 }
 
 function prune(world: World, before: number): void {
@@ -150,7 +150,6 @@ function takeBack(world: World, row: Row): void {
   closeAttempt(world, row, 'returned', undefined)
   row.attempts -= 1
   row.lease = undefined
-  row.availableAt = world.now()
   row.keepsRank = true
   place(world, row, 'unheard')
   record(world, row, 'running', 'unheard', { worker })

@@ -110,7 +110,6 @@ export function countJobs(world: World): Counted {
       .slice(0, HELD)
       .map(viewOf),
     doomed: world.rows.filter(isDoomed).length,
-    waiting: waitsForNobody(world).length,
     fanOuts: 0,
     forgotten: world.forgotten,
   }
@@ -148,22 +147,6 @@ function failures(world: World): Record<string, number> {
     counts[name] = (counts[name] ?? 0) + 1
   }
   return counts
-}
-
-/** Waiting jobs that an id which nobody has submitted holds up, however far away it is. */
-function waitsForNobody(world: World): Row[] {
-  const stuck = new Set<Row>()
-  const isGhost = (id: string) => find(world, id) === undefined
-  const isStuck = (id: string) => [...stuck].some((row) => row.job.id === id)
-  for (let before = -1; before < stuck.size; ) {
-    before = stuck.size
-    for (const row of world.rows) {
-      if (row.status !== 'waiting' || needsOf(row) === 0 || isDoomed(row)) continue
-      const open = row.edges.filter((edge) => edge.state === 'open').map((edge) => edge.dep.id)
-      if (open.some((id) => isGhost(id) || isStuck(id))) stuck.add(row)
-    }
-  }
-  return [...stuck]
 }
 
 export function dependentsOf(world: World, id: string, after: number, limit: number): StoredJob[] {

@@ -30,6 +30,7 @@ export interface Peeked {
   readonly id: string
   readonly status: string
   readonly holder: string | undefined
+  readonly deps: readonly string[]
 }
 
 export interface ModelOptions {
@@ -77,7 +78,12 @@ export function modelStore({ now, rules }: ModelOptions): ModelStore {
     close: async () => {},
     dump: () => dumpOf(world),
     peek: () =>
-      world.rows.map(({ job, status, lease }) => ({ id: job.id, status, holder: lease?.holder })),
+      world.rows.map(({ job, status, lease }) => ({
+        id: job.id,
+        status,
+        holder: lease?.holder,
+        deps: job.deps.map((dep) => dep.id),
+      })),
   }
 }
 

@@ -22,7 +22,7 @@ describe('a fifo', () => {
       { weight: 5, arbitrary: fc.constant('shift') },
       { weight: 1, arbitrary: fc.constant('clear') },
     )
-    const steps = fc.array(step, { maxLength: 400 })
+    const steps = fc.array(step, { maxLength: 400, size: 'max' })
     fc.assert(
       fc.property(steps, (names) => {
         const fifo = new Fifo<number>()

@@ -134,10 +134,10 @@ describe('the cap', () => {
     ]
     const step = fc.record({ kind: fc.constantFrom(...kinds), pick: fc.nat(1000) })
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { maxLength: 80 }), async (steps) => {
+      fc.asyncProperty(fc.array(step, { maxLength: 80, size: 'max' }), async (steps) => {
         await new Model(steps).play()
       }),
-      { numRuns: 150 },
+      { numRuns: 300 },
     )
   })
 })
@@ -146,7 +146,7 @@ describe('the order', () => {
   it('B14: is by priority, then first come first served, as a sort would have it', async () => {
     const call = fc.record({ priority: fc.constantFrom(1, 2, 50, 99, 100), drop: fc.boolean() })
     await fc.assert(
-      fc.asyncProperty(fc.array(call, { maxLength: 200 }), async (calls) => {
+      fc.asyncProperty(fc.array(call, { maxLength: 200, size: 'max' }), async (calls) => {
         const limit = createLimiter(1)
         const [blocker] = occupy(limit)
         const started: number[] = []
@@ -183,6 +183,24 @@ describe('the order', () => {
     expect(order.filter((name) => name !== 'A')).toEqual(['B', 'C'])
     expect(ends[3]).toBe('QUEUE_OVERFLOW')
     expect(await limit(() => 'next')).toBe('next')
+  })
+
+  it('is kept when a body that starts calls the limiter while others are being started', async () => {
+    const limit = createLimiter(1)
+    const [blocker] = occupy(limit)
+    const order: string[] = []
+    const nested: Promise<unknown>[] = []
+    const calls = [
+      limit(() => {
+        order.push('B')
+        nested.push(limit(() => order.push('newcomer')))
+      }),
+      limit(() => order.push('C')),
+    ]
+    limit.concurrency = 4
+    expect(order).toEqual(['B', 'C', 'newcomer'])
+    blocker?.end(undefined)
+    await Promise.all([...calls, ...nested])
   })
 
   it('is given to calls of the default priority between 49 and 51', async () => {
@@ -425,10 +443,12 @@ class Model {
       if (waiting > 0) expect(this.#paused || active >= this.#cap).toBe(true)
     }
     this.#limit.resume()
+    await turn()
     while (this.#running.length > 0) {
       this.#running.pop()?.end('done')
       await turn()
     }
+    expect(this.#limit.stats().active).toBe(0)
     await this.#limit.idle()
     expect(this.#limit.stats()).toEqual(idleStats(this.#cap))
     const ends = await Promise.all(this.#ends)

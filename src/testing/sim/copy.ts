@@ -7,6 +7,7 @@ import { type JobStatus, Live, type StoredJob } from '../../core/job.ts'
 export function copy(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || value instanceof Live) return value
   if (Array.isArray(value)) return value.map(copy)
+  if ('rev' in value && 'terms' in value) return copyJob(value as StoredJob)
   const result: Record<string, unknown> = {}
   for (const key in value) {
     const each = (value as Record<string, unknown>)[key]
@@ -18,27 +19,59 @@ export function copy(value: unknown): unknown {
 /** A copy of a record that no later change of the store can reach. */
 export function copyJob(job: StoredJob): StoredJob {
   return {
-    ...job,
-    deps: job.deps.map((dep) => ({ ...dep })),
+    id: job.id,
+    seq: job.seq,
+    rev: job.rev,
+    type: job.type,
+    pool: job.pool,
+    flow: job.flow,
+    payload: job.payload,
+    body: job.body,
+    terms: job.terms,
+    priority: job.priority,
+    weight: job.weight,
+    rank: job.rank,
+    status: job.status,
+    deps: job.deps,
+    depMode: job.depMode,
+    needs: job.needs,
+    open: job.open,
+    key: job.key,
+    keyForMs: job.keyForMs,
+    exclusive: job.exclusive,
+    enqueueTimeoutMs: job.enqueueTimeoutMs,
+    starts: job.starts,
+    attempts: job.attempts,
+    lost: job.lost,
+    preempted: job.preempted,
+    attemptsBefore: job.attemptsBefore,
+    lostBefore: job.lostBefore,
     lease: job.lease === undefined ? undefined : { ...job.lease },
-    log: job.log.map((attempt) => ({ ...attempt })),
+    deadline: job.deadline,
+    createdAt: job.createdAt,
+    availableAt: job.availableAt,
+    startedAt: job.startedAt,
+    finishedAt: job.finishedAt,
+    result: job.result,
+    error: job.error,
+    code: job.code,
+    cause: job.cause,
+    log: job.log.slice(),
   }
 }
 
-/** Fields that are not the same in two records, by name. */
+/** Names of the fields that are not the same in two records. */
 export function differences(one: StoredJob, other: StoredJob): string[] {
-  const names: string[] = []
-  for (const key of Object.keys(one) as (keyof StoredJob)[]) {
-    const a = one[key]
-    const b = other[key]
-    if (a === b) continue
-    const deep = typeof a === 'object' && a !== null && !(a instanceof Live)
-    if (!deep || JSON.stringify(a) !== JSON.stringify(b)) names.push(key)
-  }
-  return names
+  return (Object.keys(one) as (keyof StoredJob)[]).filter((key) => !isSame(one[key], other[key]))
+}
+
+function isSame(one: unknown, other: unknown): boolean {
+  if (one === other) return true
+  if (typeof one !== 'object' || one === null || one instanceof Live) return false
+  return JSON.stringify(one) === JSON.stringify(other)
 }
 
 /** The simulator's own opinion of what an end is. */
-export function isEnd(status: JobStatus | 'gone' | 'new'): boolean {
+export function isEnd(status: JobStatus): boolean {
   return status === 'success' || status === 'failed' || status === 'cancelled'
 }

@@ -1,0 +1,33 @@
+// Owns the command `ax run` from its arguments to its exit code.
+// May never know how a flow is read, run or drawn.
+
+import { EXIT, type ExitCode } from './exit.ts'
+import { toFlow } from './flow.ts'
+import { listenForInterrupts } from './interrupts.ts'
+import { load } from './load.ts'
+import { openScreen } from './progress.ts'
+import { endLines } from './render.ts'
+import { runFlow } from './run.ts'
+
+export interface RunOptions {
+  readonly concurrency?: number
+  /** Milliseconds. */
+  readonly drain: number
+  readonly json?: boolean
+}
+
+export async function runCommand(file: string, options: RunOptions): Promise<ExitCode> {
+  const flow = toFlow(await load(file))
+  const screen = openScreen(options.json ? process.stderr : process.stdout, process.env)
+  const interrupts = listenForInterrupts()
+  try {
+    const report = await runFlow(flow, { ...options, screen, interrupts })
+    if (options.json) process.stdout.write(`${JSON.stringify(report, null, 2)}\n`)
+    else screen.print(endLines(report, screen.look()))
+    if (report.ok) return EXIT.success
+    return report.interrupted ? EXIT.interrupted : EXIT.failed
+  } finally {
+    screen.end()
+    interrupts.end()
+  }
+}

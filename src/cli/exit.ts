@@ -1,0 +1,20 @@
+// Owns what the exit code of `ax` says. May never print.
+
+export const EXIT = {
+  success: 0,
+  failed: 1,
+  usage: 2,
+  internal: 3,
+  interrupted: 130,
+} as const
+
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
+
+/** For `--help`. */
+export const EXIT_CODES = `
+Exit codes:
+    0  every job succeeded
+    1  a job failed, was cancelled, or never became ready
+    2  the command or the flow file is wrong; nothing was started
+    3  an internal error of ax
+  130  interrupted before every job had succeeded (Ctrl-C, SIGTERM, SIGHUP)`

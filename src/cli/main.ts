@@ -1,0 +1,85 @@
+#!/usr/bin/env node
+// Owns the command `ax`: which commands there are, and what their exit codes are.
+// May never do the work of a command itself.
+
+import { readFileSync } from 'node:fs'
+import { Command, CommanderError, InvalidArgumentError } from 'commander'
+import { toMs } from '../core/duration.ts'
+import { runCommand } from './command.ts'
+import { EXIT, EXIT_CODES, type ExitCode } from './exit.ts'
+import { FlowFault } from './problems.ts'
+
+process.exitCode = await main(process.argv.slice(2))
+leaveSoon()
+
+async function main(args: readonly string[]): Promise<ExitCode> {
+  let exit: ExitCode = EXIT.success
+  const program = new Command('ax')
+    .description('Runs jobs under control: in order, so many at a time, again where it helps.')
+    .version(version(), '-V, --version', 'print the version of ax')
+    .helpOption('-h, --help', 'print this help')
+    .addHelpText('after', EXIT_CODES)
+    .exitOverride()
+
+  program
+    .command('run')
+    .description('run the jobs of a flow file until every one of them has ended')
+    .argument('<flow>', 'a file: YAML, JSON, or a JavaScript module with a default export')
+    .option('-c, --concurrency <n>', "how many jobs of the pool 'default' run at once", count)
+    .option('--drain <duration>', 'how long running jobs may go on after Ctrl-C', duration, 30_000)
+    .option('--json', 'print one JSON document at the end; progress goes to standard error')
+    .addHelpText('after', `${ABOUT_RUNS}\n${EXIT_CODES}`)
+    .action(async (file: string, options: Parameters<typeof runCommand>[1]) => {
+      exit = await runCommand(file, options)
+    })
+
+  try {
+    await program.parseAsync(args, { from: 'user' })
+    return exit
+  } catch (error) {
+    return tell(error)
+  }
+}
+
+const ABOUT_RUNS = `
+The state of a run is kept in memory for now: a run does not outlive its process, and the same
+command starts from the beginning. Ctrl-C lets running jobs end and starts no others; once more
+aborts them; a third time leaves at once.`
+
+function tell(error: unknown): ExitCode {
+  // The parser has printed its message by itself.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.success : EXIT.usage
+  if (error instanceof FlowFault) {
+    process.stderr.write(`${error.message}\n`)
+    return EXIT.usage
+  }
+  const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
+  process.stderr.write(`This is an error of ax itself, please report it.\n${text}\n`)
+  return EXIT.internal
+}
+
+function count(value: string): number {
+  if (/^[1-9]\d*$/.test(value)) return Number(value)
+  throw new InvalidArgumentError('It must be a whole number of at least 1.')
+}
+
+function duration(value: string): number {
+  try {
+    return toMs(/^\d+$/.test(value) ? Number(value) : value, '--drain')
+  } catch {
+    throw new InvalidArgumentError("It must be a time such as '500ms', '10s' or '2m'.")
+  }
+}
+
+function version(): string {
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
+  return (JSON.parse(text) as { version: string }).version
+}
+
+/** A function of a module that ignores its signal must not keep the command from ending. */
+function leaveSoon(): void {
+  const timer = setInterval(() => {
+    if (process.stdout.writableLength + process.stderr.writableLength === 0) process.exit()
+  }, 1_000)
+  timer.unref()
+}

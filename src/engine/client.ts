@@ -1,0 +1,181 @@
+// Owns what callers ask for: submitting, cancelling, retrying. Read, decide, apply, and again.
+// May never lease a job or run a body.
+
+import { AxError } from '../core/errors.ts'
+import { idMaker } from '../core/id.ts'
+import type { Fact, NewJob, StoredJob } from '../core/job.ts'
+import { decide } from '../core/machine.ts'
+import { weightOf } from '../core/rank.ts'
+import { type SubmitContext, toNewJob } from '../core/submit.ts'
+import type { JobInput } from '../core/types.ts'
+import { captureContext } from '../kit/context.ts'
+import { LIMITS } from '../store/limits.ts'
+import type { Inserted, InsertGroup, Moved, RefusedMove } from '../store/store.ts'
+import { refusalError } from './errors.ts'
+import type { Hub } from './hub.ts'
+import type { Registry } from './registry.ts'
+import type { LocalBody } from './worker.ts'
+
+const MAX_PAYLOAD_BYTES = 1_000_000
+
+export class Client {
+  readonly #hub: Hub
+  readonly #registry: Registry
+  readonly #mint: (now: number) => string
+
+  constructor(hub: Hub, registry: Registry) {
+    this.#hub = hub
+    this.#registry = registry
+    this.#mint = idMaker(() => hub.runtime.random())
+  }
+
+  /** Checks one submission and gives it its final shape. Nothing is stored yet. */
+  prepare(input: JobInput, index?: number): NewJob {
+    const { runtime, store } = this.#hub
+    const now = runtime.now()
+    const context: SubmitContext = {
+      typeOf: (type) => this.#registry.termsOf(type),
+      mint: () => this.#mint(now),
+      now,
+      weightOf: (priority) => weightOf(priority, null),
+      maxPayloadBytes: MAX_PAYLOAD_BYTES,
+      keepsLive: store.traits.keepsLive,
+      storeName: store.traits.name,
+      ...(index === undefined ? {} : { index }),
+    }
+    const job = toNewJob(input, context)
+    if (job.body === undefined) return job
+    return { ...job, body: { ...job.body, enter: captureContext() } as LocalBody }
+  }
+
+  /** Stores jobs, all or none. */
+  async insert(
+    jobs: readonly NewJob[],
+    fence?: InsertGroup['fence'],
+    single = false,
+  ): Promise<readonly Inserted[]> {
+    const { unknownDeps } = this.#hub.settings
+    const group: InsertGroup = { jobs, unknownDeps, ...(fence === undefined ? {} : { fence }) }
+    const answer = await this.#hub.insert(group)
+    if (answer.status === 'done') {
+      this.#emitDuplicates(answer.jobs)
+      return answer.jobs
+    }
+    if (answer.status === 'stale') {
+      throw new AxError(
+        'LEASE_LOST',
+        `Job ${fence?.id ?? ''} no longer holds its lease, so what it submits is not stored.`,
+        { jobId: fence?.id },
+      )
+    }
+    throw refusalError(answer.refusals, jobs, single)
+  }
+
+  /** True if this call ended a job that had not ended. */
+  async cancel(id: string, reason?: string): Promise<boolean> {
+    const job = (await this.#hub.store.get([id]))[0] ?? null
+    if (job === null) throw unknownJob(id)
+    const fact: Fact = reason === undefined ? { type: 'cancel' } : { type: 'cancel', reason }
+    const moved = await this.#settle(job, fact)
+    return moved?.status === 'moved'
+  }
+
+  /** True if this call revived the job. */
+  async retry(id: string, downstream: boolean): Promise<boolean> {
+    const job = (await this.#hub.store.get([id]))[0] ?? null
+    if (job === null) throw unknownJob(id)
+    const moved = await this.#settle(job, { type: 'retry' })
+    if (moved === null) return false
+    if (moved.status === 'refused') throw cannotRetry(id, moved.why)
+    if (downstream) await this.#reviveBranch(id)
+    return true
+  }
+
+  /**
+   * Revives what the failure of a job had cancelled, in order of dependency: a job is looked at
+   * again whenever one of those it waits for has been revived. One that stays dead, or whose key
+   * is taken, ends its path and is reported.
+   */
+  async #reviveBranch(root: string): Promise<void> {
+    const stuck = new Map<string, RefusedMove>()
+    const revived = new Set([root])
+    const queue = [root]
+    for (let id = queue.shift(); id !== undefined; id = queue.shift()) {
+      for await (const dependent of this.#dependents(id)) {
+        if (revived.has(dependent.id) || !isCascaded(dependent)) continue
+        const moved = await this.#settle(dependent, { type: 'retry' })
+        if (moved?.status === 'refused') stuck.set(dependent.id, moved.why)
+        if (moved?.status !== 'moved') continue
+        stuck.delete(dependent.id)
+        revived.add(dependent.id)
+        queue.push(dependent.id)
+      }
+    }
+    const { logger } = this.#hub.settings
+    for (const [id, why] of stuck) {
+      logger.warn(
+        { jobId: id, why },
+        `not revived with its branch: ${cannotRetry(id, why).message}`,
+      )
+    }
+  }
+
+  async *#dependents(id: string): AsyncGenerator<StoredJob> {
+    for (let after = 0; ; ) {
+      const page = await this.#hub.store.dependents(id, after, LIMITS.page)
+      yield* page
+      const last = page.at(-1)
+      if (last === undefined || page.length < LIMITS.page) return
+      after = last.seq
+    }
+  }
+
+  /** Decides on the job as it is, until the decision is written or there is nothing to decide. */
+  async #settle(first: StoredJob, fact: Fact): Promise<Moved | null> {
+    for (let job: StoredJob | null = first; job !== null; ) {
+      const move = decide(job, fact, this.#hub.settings.keep)
+      if (move === null) return null
+      const answer = await this.#hub.move(move)
+      if (answer.status !== 'stale') return answer
+      job = answer.job
+    }
+    return null
+  }
+
+  #emitDuplicates(jobs: readonly Inserted[]): void {
+    if (!this.#hub.emitter.has('job:duplicate')) return
+    for (const { added, job } of jobs) {
+      if (!added) this.#hub.emitter.emit('job:duplicate', { job: job.id, key: job.key })
+    }
+  }
+}
+
+/** Cancelled because of a dependency, or about to be. */
+function isCascaded(job: StoredJob): boolean {
+  return job.status === 'waiting' || job.code === 'DEPENDENCY_FAILED'
+}
+
+export function unknownJob(id: string): AxError {
+  return new AxError(
+    'UNKNOWN_JOB',
+    `No job has the id ${JSON.stringify(id)}. It was never submitted, or it has been forgotten.`,
+    { jobId: id },
+  )
+}
+
+function cannotRetry(id: string, why: RefusedMove): AxError {
+  if (why.reason === 'key') {
+    return new AxError(
+      'KEY_TAKEN',
+      `Job ${id} cannot run again: job ${why.owner} has taken its key. Wait for that one to end.`,
+      { jobId: id, owner: why.owner },
+    )
+  }
+  const dep = why.reason === 'doomed' ? why.dep : 'a dependency'
+  return new AxError(
+    'DEPENDENCY_FAILED',
+    `Job ${id} cannot run again while its dependency ${dep} has not succeeded. ` +
+      `Retry ${dep} with { downstream: true }.`,
+    { jobId: id, dependency: dep },
+  )
+}

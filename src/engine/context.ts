@@ -1,0 +1,68 @@
+// Owns what a handler is given.
+// May never do work before the handler asks for it: most handlers use two of these eight.
+
+import type { StoredJob } from '../core/job.ts'
+import type { Job, JobContext, JobHandle, JobInput } from '../core/types.ts'
+import { storedValue, viewOf } from '../core/view.ts'
+import type { Run } from './run.ts'
+
+export interface ContextPowers {
+  progress(run: Run, value: unknown): void
+  submit(run: Run, jobs: JobInput | readonly JobInput[]): Promise<JobHandle[]>
+}
+
+const NO_DEPS: Readonly<Record<string, unknown>> = Object.freeze(Object.create(null))
+
+/** Getters, so that destructuring makes only what is named; functions need no `this`. */
+export class RunContext implements JobContext {
+  readonly deps: Readonly<Record<string, unknown>>
+  readonly #run: Run
+  readonly #powers: ContextPowers
+
+  constructor(run: Run, deps: Readonly<Record<string, unknown>>, powers: ContextPowers) {
+    this.#run = run
+    this.deps = deps
+    this.#powers = powers
+  }
+
+  get job(): Job {
+    return viewOf(this.#run.job)
+  }
+
+  get payload(): unknown {
+    return storedValue(this.#run.job.payload)
+  }
+
+  get attempt(): number {
+    return this.#run.attempt
+  }
+
+  get signal(): AbortSignal {
+    return this.#run.signal
+  }
+
+  get idempotencyKey(): string {
+    return this.#run.job.id
+  }
+
+  get progress(): JobContext['progress'] {
+    return (value) => this.#powers.progress(this.#run, value)
+  }
+
+  get submit(): JobContext['submit'] {
+    return (jobs) => this.#powers.submit(this.#run, jobs)
+  }
+}
+
+/** The results of the dependencies that succeeded, by id. */
+export function depsOf(
+  job: StoredJob,
+  found: readonly (StoredJob | null)[],
+): Readonly<Record<string, unknown>> {
+  if (job.deps.length === 0) return NO_DEPS
+  const deps: Record<string, unknown> = Object.create(null)
+  for (const dep of found) {
+    if (dep?.status === 'success') deps[dep.id] = storedValue(dep.result)
+  }
+  return deps
+}

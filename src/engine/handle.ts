@@ -1,0 +1,34 @@
+// Owns handles: what a caller holds of a submitted job.
+// May never hold the job itself, or a promise that nobody asked for.
+
+import type { Job, JobHandle } from '../core/types.ts'
+
+export interface HandlePowers {
+  result(id: string, signal: AbortSignal | undefined): Promise<unknown>
+  known(id: string): Promise<Job>
+  cancel(id: string, reason: string | undefined): Promise<boolean>
+}
+
+export class Handle<R> implements JobHandle<R> {
+  readonly id: string
+  readonly added: boolean
+  readonly #powers: HandlePowers
+
+  constructor(id: string, added: boolean, powers: HandlePowers) {
+    this.id = id
+    this.added = added
+    this.#powers = powers
+  }
+
+  result(options: { readonly signal?: AbortSignal } = {}): Promise<R> {
+    return this.#powers.result(this.id, options.signal) as Promise<R>
+  }
+
+  job(): Promise<Job> {
+    return this.#powers.known(this.id)
+  }
+
+  cancel(reason?: string): Promise<boolean> {
+    return this.#powers.cancel(this.id, reason)
+  }
+}

@@ -1,0 +1,150 @@
+// Owns the way to the store: batches of writes, hints coming back, events going out.
+// May never decide; whoever calls it has asked `decide` first.
+
+import { AxError, isAxError } from '../core/errors.ts'
+import type { Move } from '../core/job.ts'
+import { coalesce } from '../kit/coalesce.ts'
+import type { Emitter } from '../kit/emitter.ts'
+import type { Runtime } from '../kit/runtime.ts'
+import { LIMITS } from '../store/limits.ts'
+import type { Hint, InsertAnswer, InsertGroup, Moved, Store, Told } from '../store/store.ts'
+import { createEmitter, type EventName, publish, type SchedulerEvents } from './events.ts'
+import type { Settings } from './options.ts'
+
+/** Asked again this often while a store is away: soon at first, then patiently. */
+const PATIENCE = { firstMs: 50, mostMs: 1_000 }
+
+/** Between two looks at a store whose hints may get lost. */
+const POLL_MS = 1_000
+
+export class Hub {
+  readonly store: Store
+  readonly settings: Settings
+  readonly runtime: Runtime
+  readonly emitter: Emitter<SchedulerEvents>
+  /** This process, this start: a name that no other start shares. */
+  readonly holder: string
+  readonly move: (move: Move) => Promise<Moved>
+  readonly #insertOne: (group: InsertGroup) => Promise<InsertAnswer>
+  readonly #hintListeners = new Set<(hint: Hint) => void>()
+  #transitions = 0
+
+  constructor(store: Store, settings: Settings) {
+    this.store = store
+    this.settings = settings
+    this.runtime = settings.runtime
+    this.emitter = createEmitter(settings.logger)
+    const start = Math.floor(this.runtime.random() * 2 ** 40).toString(36)
+    this.holder = `${settings.name}:${start}`
+    this.move = coalesce((moves) => this.#apply(moves), { max: LIMITS.moves })
+    this.#insertOne = coalesce(
+      async (groups) => this.heard(await store.insert(groups, this.tell)),
+      { max: LIMITS.moves },
+    )
+  }
+
+  /** Whether anybody here listens to transitions: only then are they asked for. */
+  get tell(): boolean {
+    return this.#transitions > 0
+  }
+
+  on<E extends EventName>(event: E, listener: (value: SchedulerEvents[E]) => void): () => void {
+    const stop = this.emitter.on(event, listener)
+    this.#transitions += 1
+    let on = true
+    return () => {
+      if (on) this.#transitions -= 1
+      on = false
+      stop()
+    }
+  }
+
+  /** Small groups share a call; a large one is a call of its own. */
+  async insert(group: InsertGroup): Promise<InsertAnswer> {
+    if (group.jobs.length <= 100) return this.#insertOne(group)
+    const answers = this.heard(await this.store.insert([group], this.tell))
+    return answers[0] as InsertAnswer
+  }
+
+  /** Emits what a call has written, and passes its answer on. */
+  heard<T>(told: Told<T>): T {
+    if (told.events.length > 0) publish(this.emitter, told.events)
+    return told.answer
+  }
+
+  hint(hint: Hint): void {
+    for (const listener of this.#hintListeners) listener(hint)
+  }
+
+  onHint(listener: (hint: Hint) => void): () => void {
+    this.#hintListeners.add(listener)
+    return () => {
+      this.#hintListeners.delete(listener)
+    }
+  }
+
+  /** How long to sleep between two looks: jittered, so that workers do not look in step. */
+  pollMs(): number {
+    return this.store.traits.lossyHints
+      ? POLL_MS * (0.75 + this.runtime.random() / 4)
+      : Number.POSITIVE_INFINITY
+  }
+
+  sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.runtime.after(ms, resolve)
+    })
+  }
+
+  /**
+   * Asks until the store answers, or until `stop` says so: for what must not be given up because
+   * of an outage. Other errors pass through.
+   */
+  async patiently<T>(ask: () => Promise<T>, stop: () => boolean): Promise<T> {
+    for (let waitMs = PATIENCE.firstMs; ; waitMs = Math.min(waitMs * 2, PATIENCE.mostMs)) {
+      try {
+        return await ask()
+      } catch (error) {
+        if (!isUnavailable(error) || stop()) throw error
+        await this.sleep(waitMs)
+      }
+    }
+  }
+
+  /** A call touches each id once: a second move of a batch on the same job waits for the first. */
+  async #apply(moves: readonly Move[]): Promise<readonly Moved[]> {
+    const ids = new Set(moves.map((move) => move.id))
+    if (ids.size === moves.length) return this.heard(await this.store.apply(moves, this.tell))
+    const answers = new Array<Moved>(moves.length)
+    let rest = moves.map((_, index) => index)
+    while (rest.length > 0) {
+      const round = new Map<string, number>()
+      for (const index of rest) {
+        const { id } = moves[index] as Move
+        if (!round.has(id)) round.set(id, index)
+      }
+      const taken = [...round.values()]
+      const told = await this.store.apply(
+        taken.map((index) => moves[index] as Move),
+        this.tell,
+      )
+      this.heard(told).forEach((answer, at) => {
+        answers[taken[at] as number] = answer
+      })
+      const done = new Set(taken)
+      rest = rest.filter((index) => !done.has(index))
+    }
+    return answers
+  }
+}
+
+export function isUnavailable(error: unknown): boolean {
+  return isAxError(error, 'STORE_UNAVAILABLE')
+}
+
+export function closedError(name: string): AxError {
+  return new AxError(
+    'CLOSED',
+    `The scheduler '${name}' is closed. Make another one to go on, on the same store if need be.`,
+  )
+}

@@ -1,0 +1,164 @@
+// Owns the options of the scheduler: what is allowed, and what holds where nothing is said.
+// May never let an unknown key or a wrong value pass.
+
+import { type Duration, toMs } from '../core/duration.ts'
+import { AxError } from '../core/errors.ts'
+import { checkName } from '../core/id.ts'
+import type { Keep } from '../core/machine.ts'
+import { boolean, callable, integer, oneOf, plain, refuseUnknown } from '../core/options.ts'
+import { resolveType, type TypeTerms } from '../core/submit.ts'
+import type { PoolOptions, TypePolicy } from '../core/types.ts'
+import { type Runtime, systemRuntime } from '../kit/runtime.ts'
+import type { Store } from '../store/store.ts'
+import { consoleLogger, type Logger } from './logger.ts'
+
+export interface SchedulerOptions {
+  /** Default: a memory store of its own. */
+  readonly store?: Store
+  /** Of the pool `default`, over all workers. Default 10. */
+  readonly concurrency?: number
+  readonly pools?: Readonly<Record<string, PoolOptions>>
+  readonly types?: Readonly<Record<string, TypePolicy>>
+  /** How long a worker may be silent before its jobs run elsewhere. Default 15 s. */
+  readonly leaseMs?: Duration
+  /** How long an aborted body may take to settle before it is a zombie. Default 5 s. */
+  readonly graceMs?: Duration
+  /** With so many zombies, this process starts nothing more. Default 100. */
+  readonly maxZombies?: number
+  /** Defaults: success 1 h, failed 7 d, cancelled 7 d, outcomes 30 d, log 7 d. */
+  readonly keep?: {
+    readonly success?: Duration
+    readonly failed?: Duration
+    readonly cancelled?: Duration
+    readonly outcomes?: Duration
+    readonly log?: Duration
+  }
+  /** What to do with a dependency that nobody has submitted. Default `wait`. */
+  readonly unknownDeps?: 'wait' | 'reject'
+  /** Default true: the first job starts the scheduler. */
+  readonly autoStart?: boolean
+  /** How this process is called in logs and listings. */
+  readonly name?: string
+  readonly logger?: Logger
+  /** Clock, timers and randomness: for tests. */
+  readonly runtime?: Runtime
+}
+
+/** The options with everything filled in. */
+export interface Settings {
+  readonly store: Store | undefined
+  /** What to store about pools at start: only what was said. */
+  readonly pools: ReadonlyMap<string, PoolOptions>
+  readonly types: ReadonlyMap<string, TypePolicy>
+  readonly leaseMs: number
+  readonly graceMs: number
+  readonly maxZombies: number
+  readonly keep: Keep
+  readonly unknownDeps: 'wait' | 'reject'
+  readonly autoStart: boolean
+  readonly name: string
+  readonly logger: Logger
+  readonly runtime: Runtime
+}
+
+const KEYS: readonly (keyof SchedulerOptions)[] = [
+  'store',
+  'concurrency',
+  'pools',
+  'types',
+  'leaseMs',
+  'graceMs',
+  'maxZombies',
+  'keep',
+  'unknownDeps',
+  'autoStart',
+  'name',
+  'logger',
+  'runtime',
+]
+
+const DAY = 86_400_000
+const KEEP = { success: 3_600_000, failed: 7 * DAY, cancelled: 7 * DAY, outcomes: 30 * DAY }
+const KEEP_LOG = 7 * DAY
+
+export function resolveOptions(given: number | SchedulerOptions = {}): Settings {
+  const options = typeof given === 'number' ? { concurrency: given } : given
+  plain('The options of AxScheduler', options)
+  refuseUnknown('AxScheduler', options, KEYS)
+  const { store, leaseMs = 15_000, graceMs = 5_000, maxZombies = 100 } = options
+  if (store !== undefined) plain('store', store)
+  const lease = toMs(leaseMs, 'leaseMs')
+  integer('leaseMs', lease, 1)
+  return {
+    store,
+    pools: poolsOf(options),
+    types: typesOf(options.types ?? {}),
+    leaseMs: lease,
+    graceMs: toMs(graceMs, 'graceMs'),
+    maxZombies: integer('maxZombies', maxZombies, 1),
+    keep: keepOf(options.keep ?? {}),
+    unknownDeps: oneOf('unknownDeps', options.unknownDeps ?? 'wait', ['wait', 'reject']),
+    autoStart: boolean('autoStart', options.autoStart ?? true),
+    name: checkName('name', options.name ?? 'ax', 'INVALID_OPTION'),
+    logger: loggerOf(options.logger),
+    runtime: options.runtime ?? systemRuntime,
+  }
+}
+
+/** Checks a change of a pool's options. Concurrency 0 lets nothing start. */
+export function checkPool(name: string, options: PoolOptions): PoolOptions {
+  checkName('The name of a pool', name, 'INVALID_OPTION')
+  plain(`pools.${name}`, options)
+  refuseUnknown(`Pool '${name}'`, options, ['concurrency', 'paused'])
+  const { concurrency, paused } = options
+  if (concurrency !== undefined) integer(`pools.${name}.concurrency`, concurrency, 0)
+  if (paused !== undefined) boolean(`pools.${name}.paused`, paused)
+  return options
+}
+
+/** A type's policy, checked, in the form in which submissions use it. */
+export function checkType(type: string, policy: TypePolicy): TypeTerms {
+  return resolveType(checkName('The name of a type', type, 'INVALID_OPTION'), policy)
+}
+
+function poolsOf(options: SchedulerOptions): ReadonlyMap<string, PoolOptions> {
+  const given = plain('pools', options.pools ?? {}) as Record<string, PoolOptions>
+  const pools = new Map(Object.entries(given).map(([name, pool]) => [name, checkPool(name, pool)]))
+  if (options.concurrency === undefined) return pools
+  const concurrency = integer('concurrency', options.concurrency, 0)
+  const own = pools.get('default')
+  if (own?.concurrency !== undefined && own.concurrency !== concurrency) {
+    throw new AxError(
+      'INVALID_OPTION',
+      `concurrency is ${concurrency} and pools.default.concurrency is ${own.concurrency}: ` +
+        'both mean the pool default. Give one of them.',
+      { option: 'concurrency', value: concurrency },
+    )
+  }
+  return pools.set('default', { ...own, concurrency })
+}
+
+function typesOf(given: Readonly<Record<string, TypePolicy>>): ReadonlyMap<string, TypePolicy> {
+  plain('types', given)
+  for (const [type, policy] of Object.entries(given)) checkType(type, policy)
+  return new Map(Object.entries(given))
+}
+
+function keepOf(given: NonNullable<SchedulerOptions['keep']>): Keep {
+  plain('keep', given)
+  refuseUnknown('keep', given, [...Object.keys(KEEP), 'log'])
+  return {
+    successMs: toMs(given.success ?? KEEP.success, 'keep.success'),
+    failedMs: toMs(given.failed ?? KEEP.failed, 'keep.failed'),
+    cancelledMs: toMs(given.cancelled ?? KEEP.cancelled, 'keep.cancelled'),
+    outcomesMs: toMs(given.outcomes ?? KEEP.outcomes, 'keep.outcomes'),
+    logMs: toMs(given.log ?? KEEP_LOG, 'keep.log'),
+  }
+}
+
+function loggerOf(logger: Logger | undefined): Logger {
+  if (logger === undefined) return consoleLogger
+  plain('logger', logger)
+  for (const level of ['info', 'warn', 'error'] as const) callable(`logger.${level}`, logger[level])
+  return logger
+}

@@ -1,0 +1,138 @@
+// Owns the heartbeat: prolongs what this process holds, and hears what it has lost.
+// May never settle a job.
+
+import type { Timer } from '../kit/runtime.ts'
+import type { ExtendAnswer } from '../store/store.ts'
+import { type Hub, isUnavailable } from './hub.ts'
+import type { Registry } from './registry.ts'
+import type { Run } from './run.ts'
+import type { Worker } from './worker.ts'
+
+/** Beats per lease: two may get lost and the lease still holds. */
+const BEATS = 3
+
+/** A body is told to stop this share of a lease before the lease can be lost. */
+const MARGIN = 1 / 10
+
+export class Pulse {
+  readonly #hub: Hub
+  readonly #worker: Worker
+  readonly #registry: Registry
+  #live = false
+  #timer: Timer | undefined
+  #fence: Timer | undefined
+  /** The highest lease number of an earlier answer: unlisted leases up to it were never heard. */
+  #mark = 0
+
+  constructor(hub: Hub, worker: Worker, registry: Registry) {
+    this.#hub = hub
+    this.#worker = worker
+    this.#registry = registry
+  }
+
+  /** Says who is here. Where hints are certain, the store is in this process: once is enough. */
+  async start(): Promise<void> {
+    this.#live = true
+    await this.announce()
+    if (this.#isRemote) this.#arm()
+  }
+
+  async announce(): Promise<void> {
+    if (!this.#live) return
+    const { store, holder, settings } = this.#hub
+    const ttlMs = this.#isRemote ? settings.leaseMs : Number.MAX_SAFE_INTEGER
+    const types = this.#registry.served
+    await store.beat({ holder, name: settings.name, types, ttlMs })
+  }
+
+  /** The worker has something to hold. */
+  busy(): void {
+    if (!this.#isRemote) this.#arm()
+    else if (this.#fence === undefined) this.#armFence()
+  }
+
+  async stop(): Promise<void> {
+    if (!this.#live) return
+    this.#live = false
+    this.#timer?.cancel()
+    this.#fence?.cancel()
+    const { store, holder, settings } = this.#hub
+    await store.beat({ holder, name: settings.name, types: [], ttlMs: 0 })
+  }
+
+  /** Whether a lease may have run out unnoticed: this process was stalled or cut off. */
+  get isLate(): boolean {
+    const now = this.#hub.runtime.monotonic()
+    for (const run of this.#worker.runs.values()) if (run.safeUntil <= now) return true
+    return false
+  }
+
+  /** Prolongs everything held, once. */
+  async beat(): Promise<void> {
+    if (this.#live) await this.#worker.turn(() => this.#extend())
+  }
+
+  get #isRemote(): boolean {
+    return this.#hub.store.traits.lossyHints
+  }
+
+  #arm(): void {
+    if (!this.#live || this.#timer !== undefined) return
+    const ms = this.#hub.settings.leaseMs / BEATS
+    this.#timer = this.#hub.runtime.after(ms, () => void this.#tick(), { ref: false })
+  }
+
+  async #tick(): Promise<void> {
+    this.#timer = undefined
+    try {
+      if (this.#isRemote) await this.announce()
+      await this.beat()
+    } catch (error) {
+      if (!isUnavailable(error)) {
+        this.#hub.settings.logger.error({ error }, `a heartbeat failed: ${String(error)}`)
+      }
+    }
+    if (this.#isRemote || this.#worker.runs.size > 0) this.#arm()
+  }
+
+  async #extend(): Promise<void> {
+    const { store, holder, runtime, settings } = this.#hub
+    const runs = [...this.#worker.runs.values()]
+    const held = runs.map((run) => ({ id: run.job.id, lease: run.lease.number }))
+    const askedAt = runtime.monotonic()
+    const ask = { holder, held, leaseMs: settings.leaseMs, upTo: this.#mark }
+    const answer = this.#hub.heard(await store.extend(ask, this.#hub.tell))
+    this.#mark = answer.mark
+    this.#hear(runs, answer, askedAt + settings.leaseMs)
+  }
+
+  #hear(runs: readonly Run[], answer: ExtendAnswer, safeUntil: number): void {
+    for (const [index, run] of runs.entries()) {
+      const lease = answer.leases[index]
+      if (lease?.status === 'lost') this.#worker.lost(run)
+      else {
+        run.safeUntil = safeUntil
+        if (lease?.status === 'cancelled') this.#worker.cancelled(run, lease.lease)
+      }
+    }
+  }
+
+  /**
+   * A worker that cannot reach the store stops its bodies before anybody else can start them.
+   * A store in this process is always reached, so there it is the store alone that decides.
+   */
+  #armFence(): void {
+    const runs = [...this.#worker.runs.values()].filter((run) => run.mark !== 'lost')
+    this.#fence = undefined
+    if (runs.length === 0 || !this.#live) return
+    const { runtime, settings } = this.#hub
+    const margin = settings.leaseMs * MARGIN
+    const first = Math.min(...runs.map((run) => run.safeUntil)) - margin
+    const check = () => {
+      const now = runtime.monotonic()
+      for (const run of runs) if (run.safeUntil - margin <= now) this.#worker.lost(run)
+      this.#armFence()
+    }
+    this.#fence = runtime.after(Math.max(1, first - runtime.monotonic()), check, { ref: false })
+  }
+}

@@ -1,0 +1,107 @@
+// Owns one attempt in this process: its lease, its signal, and what was done to it by force.
+// May never write to the store: it says what happened, the worker writes.
+
+import { AxError } from '../core/errors.ts'
+import type { Fact, Lease, StoredJob } from '../core/job.ts'
+import type { Timer } from '../kit/runtime.ts'
+
+/**
+ * Why a body was told to stop. A mark decides what the attempt counts as, unless the body still
+ * succeeds in time (a cancelled or lost one cannot).
+ */
+export type Mark = 'timeout' | 'stop' | 'cancelled' | 'lost'
+
+export class Run {
+  readonly job: StoredJob
+  readonly lease: Lease
+  /** The number of this start. */
+  readonly attempt: number
+  /** On this process's monotonic clock. */
+  readonly startedAt: number
+  /** Until then, on the same clock, nobody can have taken the lease away. */
+  safeUntil: number
+  /** Once the job is cancelled: what its lease has become. */
+  hold: Lease | undefined = undefined
+  mark: Mark | undefined = undefined
+  /** The body has returned or thrown. */
+  settled = false
+  /** Its grace is over: whatever the body does, nobody listens. */
+  left = false
+  progress: unknown = undefined
+  timeout: Timer | undefined = undefined
+  grace: Timer | undefined = undefined
+  #controller: AbortController | undefined = undefined
+  #reason: AxError | undefined = undefined
+
+  constructor(job: StoredJob, lease: Lease, now: number, safeUntil: number) {
+    this.job = job
+    this.lease = lease
+    this.attempt = job.starts
+    this.startedAt = now
+    this.safeUntil = safeUntil
+  }
+
+  /** Made when the body first asks for it: a signal is the dearest part of an attempt. */
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController()
+      if (this.#reason !== undefined) this.#controller.abort(this.#reason)
+    }
+    return this.#controller.signal
+  }
+
+  /** Marks the attempt and aborts its body. The first mark stays, but a loss outweighs all. */
+  abort(mark: Mark): void {
+    if (this.mark === undefined || mark === 'lost' || mark === 'cancelled') this.mark = mark
+    if (this.#reason !== undefined) return
+    this.#reason = reasonOf(mark, this.job)
+    this.#controller?.abort(this.#reason)
+  }
+
+  /** Whether the store still says that this attempt is the one. */
+  get isCurrent(): boolean {
+    const { lease } = this.job
+    return lease?.number === this.lease.number && !lease.hold
+  }
+
+  /** What an attempt that did not succeed counts as; null where nothing is to be written. */
+  forced(): Fact | null {
+    switch (this.mark) {
+      case 'timeout':
+        return { type: 'timedOut' }
+      case 'stop':
+        return { type: 'returned' }
+      case 'cancelled':
+        return { type: 'settled' }
+      default:
+        return null
+    }
+  }
+
+  clear(): void {
+    this.timeout?.cancel()
+    this.grace?.cancel()
+  }
+}
+
+function reasonOf(mark: Mark, job: StoredJob): AxError {
+  const details = { jobId: job.id }
+  switch (mark) {
+    case 'timeout':
+      return new AxError(
+        'EXECUTION_TIMEOUT',
+        `Job ${job.id} ran longer than its timeout of ${job.terms.timeoutMs} ms.`,
+        details,
+      )
+    case 'stop':
+      return new AxError('CLOSED', `Job ${job.id} goes back: its worker is stopping.`, details)
+    case 'cancelled':
+      return new AxError('CANCELLED', `Job ${job.id} was cancelled.`, details)
+    case 'lost':
+      return new AxError(
+        'LEASE_LOST',
+        `Job ${job.id} no longer belongs to this worker: its lease ran out.`,
+        details,
+      )
+  }
+}

@@ -1,0 +1,477 @@
+// Owns the public scheduler: wires the parts, starts them, stops them.
+// May never do what one of the parts should: each method is a few lines.
+
+import { type Duration, toMs } from '../core/duration.ts'
+import { AxError } from '../core/errors.ts'
+import { explain } from '../core/explain.ts'
+import type { JobEvent, JobStatus, StoredJob } from '../core/job.ts'
+import { STATUSES } from '../core/job.ts'
+import { callable, oneOf, refuseUnknown } from '../core/options.ts'
+import type {
+  Explanation,
+  Job,
+  JobContext,
+  JobFilter,
+  JobHandle,
+  JobInput,
+  PoolOptions,
+  Snapshot,
+  TypePolicy,
+  ZombieRecord,
+} from '../core/types.ts'
+import { snapshotOf, viewOf } from '../core/view.ts'
+import type { Runtime } from '../kit/runtime.ts'
+import { LIMITS } from '../store/limits.ts'
+import type { ListQuery, Store } from '../store/store.ts'
+import { Client, unknownJob } from './client.ts'
+import { EVENT_NAMES, type EventName, type SchedulerEvents } from './events.ts'
+import { Handle, type HandlePowers } from './handle.ts'
+import { closedError, Hub } from './hub.ts'
+import { Keeper } from './keeper.ts'
+import { checkPool, resolveOptions, type SchedulerOptions, type Settings } from './options.ts'
+import { Pulse } from './pulse.ts'
+import { Quiet } from './quiet.ts'
+import { type Handler, Registry } from './registry.ts'
+import { goneError, Waiters } from './waiters.ts'
+import { Worker } from './worker.ts'
+
+/** A type with a handler, to submit to by payload alone. */
+export interface TypeHandle<P, R> {
+  readonly type: string
+  submit(
+    payload: P,
+    options?: Omit<JobInput<P, R>, 'type' | 'payload' | 'execute'>,
+  ): Promise<JobHandle<R>>
+}
+
+export interface PoolHandle {
+  configure(change: PoolOptions): Promise<void>
+  pause(): Promise<void>
+  resume(): Promise<void>
+}
+
+const DRAIN_MS = 30_000
+
+/**
+ * Jobs as data, run under control: see README. A number is the concurrency of the default pool.
+ * Every method that reads or writes jobs rejects with STORE_UNAVAILABLE while the store is away:
+ * then it is unknown whether the write happened, and asking again with the same ids is safe.
+ */
+export abstract class SchedulerBase {
+  readonly #settings: Settings
+  readonly #hub: Hub
+  readonly #registry: Registry
+  readonly #client: Client
+  readonly #worker: Worker
+  readonly #pulse: Pulse
+  readonly #keeper: Keeper
+  readonly #waiters: Waiters
+  readonly #quiet: Quiet
+  readonly #powers: HandlePowers
+  readonly #ownsStore: boolean
+  #opening: Promise<void> | undefined
+  #starting: Promise<void> | undefined
+  #ready = false
+  #closing: Promise<void> | undefined
+  #unwatch: () => Promise<void> = async () => {}
+
+  constructor(
+    options: number | SchedulerOptions | undefined,
+    defaultStore: (runtime: Runtime) => Store,
+  ) {
+    const settings = resolveOptions(options)
+    this.#settings = settings
+    this.#ownsStore = settings.store === undefined
+    this.#hub = new Hub(settings.store ?? defaultStore(settings.runtime), settings)
+    this.#registry = new Registry(settings.types)
+    this.#client = new Client(this.#hub, this.#registry)
+    this.#worker = new Worker(
+      this.#hub,
+      this.#registry,
+      {
+        progress: (run, value) => {
+          run.progress = value
+          const { emitter } = this.#hub
+          emitter.emit('job:progress', { job: run.job.id, attempt: run.attempt, value })
+        },
+        submit: (run, jobs) => {
+          const fence = { id: run.job.id, lease: run.lease.number }
+          return this.#submit(Array.isArray(jobs) ? jobs : [jobs as JobInput], fence)
+        },
+      },
+      () => this.#pulse.busy(),
+    )
+    this.#pulse = new Pulse(this.#hub, this.#worker, this.#registry)
+    this.#keeper = new Keeper(this.#hub, this.#pulse)
+    this.#waiters = new Waiters(this.#hub)
+    this.#quiet = new Quiet(this.#hub)
+    this.#powers = {
+      result: (id, signal) => this.#waiters.result(id, signal),
+      known: async (id) => {
+        const job = await this.job(id)
+        if (job === null) throw goneError(id)
+        return job
+      },
+      cancel: (id, reason) => this.cancel(id, reason),
+    }
+    this.#hub.onHint((hint) => {
+      if (hint.ready) this.#worker.wake()
+      if (hint.overdue) this.#keeper.wake()
+      if (hint.holders.includes(this.#hub.holder)) this.#pulse.beat().catch(() => {})
+    })
+  }
+
+  /**
+   * Says how jobs of a type run in this process. Once per type; jobs of a type without a handler
+   * anywhere stay `ready`.
+   */
+  define<P, R>(
+    type: string,
+    handler: (context: JobContext<P>) => R | PromiseLike<R>,
+  ): TypeHandle<P, R>
+  define<P, R>(
+    type: string,
+    policy: TypePolicy<P>,
+    handler: (context: JobContext<P>) => R | PromiseLike<R>,
+  ): TypeHandle<P, R>
+  define<P, R>(
+    type: string,
+    policyOrHandler: TypePolicy<P> | ((context: JobContext<P>) => R | PromiseLike<R>),
+    handler?: (context: JobContext<P>) => R | PromiseLike<R>,
+  ): TypeHandle<P, R> {
+    if (typeof policyOrHandler === 'function') {
+      this.#registry.define(type, {}, policyOrHandler as Handler)
+    } else this.#registry.define(type, policyOrHandler, handler as Handler)
+    if (this.#ready) void this.#pulse.announce().then(() => this.#worker.wake())
+    return {
+      type,
+      submit: (payload, options = {}) => this.addJob<P, R>({ ...options, type, payload }),
+    }
+  }
+
+  /** Stores one job. Resolves once it is stored, not once it has run. O(log n). */
+  async addJob<P, R>(job: JobInput<P, R>): Promise<JobHandle<R>> {
+    if (!this.#ready) await this.#begin()
+    this.#checkOpen()
+    const prepared = this.#client.prepare(job as JobInput)
+    const [inserted] = await this.#client.insert([prepared], undefined, true)
+    const { added, job: stored } = inserted as NonNullable<typeof inserted>
+    return new Handle<R>(stored.id, added, this.#powers)
+  }
+
+  /**
+   * Stores up to 10,000 jobs with up to 100,000 dependencies, all or none. An error names the
+   * first job that is wrong (`index`), and nothing is stored.
+   */
+  async addJobs(jobs: readonly JobInput[]): Promise<JobHandle[]> {
+    if (!this.#ready) await this.#begin()
+    return this.#submit(jobs, undefined)
+  }
+
+  /** What is known about a job, or null. A copy. */
+  async job(id: string): Promise<Job | null> {
+    await this.#open()
+    const job = (await this.#hub.store.get([id]))[0] ?? null
+    return job === null ? null : viewOf(job, this.#worker.progressOf(id))
+  }
+
+  /** The jobs that match, in order of submission, read page by page. */
+  async *jobs(filter: JobFilter = {}): AsyncGenerator<Job> {
+    await this.#open()
+    const query = await this.#queryOf(filter)
+    let left = filter.limit ?? Number.POSITIVE_INFINITY
+    for (let after: number | null = query.after; after !== null && left > 0; ) {
+      const page = await this.#hub.store.list({
+        ...query,
+        after,
+        limit: Math.min(left, LIMITS.page),
+      })
+      for (const job of page.jobs) yield viewOf(job)
+      left -= page.jobs.length
+      after = page.after
+    }
+  }
+
+  /** Everything in numbers, and what runs. O(1) in the number of jobs. */
+  async snapshot(): Promise<Snapshot> {
+    await this.#open()
+    return snapshotOf(await this.#hub.store.count(), this.#worker.zombieCount)
+  }
+
+  /** Why a job is where it is, in one sentence. */
+  async explain(id: string): Promise<Explanation> {
+    await this.#open()
+    const [job] = await this.#hub.store.get([id])
+    if (job === undefined || job === null) throw unknownJob(id)
+    const standing = await this.#hub.store.standing(id)
+    return explain(job, { standing, now: await this.#hub.store.time() })
+  }
+
+  /** True if this call ended a job that had not ended: it will not succeed any more. */
+  async cancel(id: string, reason?: string): Promise<boolean> {
+    await this.#open()
+    return this.#client.cancel(id, reason)
+  }
+
+  /**
+   * Runs a failed or cancelled job again: numbering goes on, the allowance is fresh. With
+   * `downstream`, also what its failure had cancelled. False if there was nothing to revive.
+   * Rejects with KEY_TAKEN or DEPENDENCY_FAILED where a rule forbids it.
+   */
+  async retry(id: string, options: { readonly downstream?: boolean } = {}): Promise<boolean> {
+    refuseUnknown('retry', options, ['downstream'])
+    await this.#open()
+    return this.#client.retry(id, options.downstream ?? false)
+  }
+
+  /** Settings of one pool, stored for all workers; they win over what processes bring along. */
+  pool(name: string): PoolHandle {
+    const configure = async (change: PoolOptions) => {
+      checkPool(name, change)
+      await this.#open()
+      await this.#hub.store.configure({ pool: name, by: 'operator', ...change })
+    }
+    return {
+      configure,
+      pause: () => configure({ paused: true }),
+      resume: () => configure({ paused: false }),
+    }
+  }
+
+  /** Listens to what this process does. Returns the function that stops listening. */
+  on<E extends EventName>(event: E, listener: (event: SchedulerEvents[E]) => void): () => void {
+    oneOf('The event', event, EVENT_NAMES)
+    callable('The listener', listener)
+    const off = this.#hub.on(event, listener)
+    if (event === 'idle' && this.#ready) this.#quiet.watch()
+    return off
+  }
+
+  /**
+   * The store's log after an entry, oldest first; with `follow`, for ever (until aborted or
+   * closed). Rejects with GONE, naming the oldest entry, where retention has taken what was asked.
+   */
+  async *events(
+    options: {
+      readonly after?: number
+      readonly follow?: boolean
+      readonly signal?: AbortSignal
+    } = {},
+  ): AsyncGenerator<JobEvent> {
+    refuseUnknown('events', options, ['after', 'follow', 'signal'])
+    await this.#open()
+    const { follow = false, signal } = options
+    for (let after = options.after; ; ) {
+      signal?.throwIfAborted()
+      const page = await this.#hub.store.events(after ?? 0, LIMITS.events)
+      if (after !== undefined && after < page.oldest - 1) throw logGone(after, page.oldest)
+      yield* page.events
+      after = page.events.at(-1)?.seq ?? Math.max(after ?? 0, page.oldest - 1)
+      if (page.events.length > 0) continue
+      if (!follow || this.#closing !== undefined) return
+      await this.#nextChange(signal)
+    }
+  }
+
+  /** Bodies of this process that were told to stop, did not, and no longer count. */
+  zombies(): ZombieRecord[] {
+    return this.#worker.zombies()
+  }
+
+  /** Resolves when no job is left, in the whole store, that can still change by itself. */
+  async idle(): Promise<void> {
+    await this.#open()
+    await this.#quiet.idle()
+  }
+
+  /** Begins to run jobs. The first job does this, unless `autoStart` is false. */
+  start(): Promise<void> {
+    this.#checkOpen()
+    this.#starting ??= this.#start()
+    return this.#starting
+  }
+
+  /**
+   * Ends this process's work: nothing new starts, what runs gets `drainMs` (default 30 s), then
+   * an abort, and goes back to the queue with no attempt used. Pending `result()` calls reject
+   * with CLOSED. Idempotent.
+   */
+  close(options: { readonly drainMs?: Duration } = {}): Promise<void> {
+    refuseUnknown('close', options, ['drainMs'])
+    const drainMs = toMs(options.drainMs ?? DRAIN_MS, 'drainMs')
+    this.#closing ??= this.#close(drainMs)
+    return this.#closing
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  async #submit(
+    inputs: readonly JobInput[],
+    fence: { readonly id: string; readonly lease: number } | undefined,
+  ): Promise<JobHandle[]> {
+    this.#checkOpen()
+    checkBatch(inputs)
+    const jobs = inputs.map((input, index) => this.#client.prepare(input, index))
+    checkEdges(jobs)
+    if (jobs.length === 0) return []
+    const inserted = await this.#client.insert(jobs, fence)
+    return inserted.map(({ added, job }) => new Handle(job.id, added, this.#powers))
+  }
+
+  #begin(): Promise<void> {
+    this.#checkOpen()
+    return this.#settings.autoStart ? this.start() : this.#open()
+  }
+
+  #open(): Promise<void> {
+    this.#opening ??= this.#doOpen()
+    return this.#opening
+  }
+
+  async #doOpen(): Promise<void> {
+    const { store } = this.#hub
+    await store.open()
+    for (const [pool, change] of this.#settings.pools) {
+      await store.configure({ pool, by: 'start', ...change })
+    }
+    this.#unwatch = await store.watch((hint) => this.#hub.hint(hint))
+    if (!this.#settings.autoStart) this.#ready = true
+  }
+
+  async #start(): Promise<void> {
+    await this.#open()
+    await this.#pulse.start()
+    this.#ready = true
+    this.#worker.start()
+    this.#keeper.start()
+  }
+
+  async #close(drainMs: number): Promise<void> {
+    this.#worker.stop()
+    if (this.#opening !== undefined) {
+      await this.#opening.catch(() => {})
+      await this.#starting?.catch(() => {})
+      this.#worker.stop()
+      await this.#drain(drainMs)
+      this.#keeper.stop()
+      await this.#pulse.stop().catch(() => {})
+      await this.#warnOfLoss()
+      await this.#unwatch().catch(() => {})
+    }
+    this.#waiters.close()
+    this.#quiet.close()
+    if (this.#ownsStore) await this.#hub.store.close()
+  }
+
+  async #drain(drainMs: number): Promise<void> {
+    const emptied = this.#worker.emptied()
+    let abort = () => {}
+    const late = new Promise<void>((resolve) => {
+      abort = resolve
+    })
+    const timer = this.#hub.runtime.after(drainMs, abort)
+    await Promise.race([emptied, late])
+    timer.cancel()
+    this.#worker.abortAll()
+    await emptied
+  }
+
+  /** What only lives in memory ends with the process: that is said, with its number. */
+  async #warnOfLoss(): Promise<void> {
+    const { store, settings } = this.#hub
+    if (!this.#ownsStore) return
+    const { pools } = await store.count()
+    let left = 0
+    for (const { states } of Object.values(pools)) {
+      left += states.pending + states.waiting + states.ready + states.running
+    }
+    if (left === 0) return
+    const jobs =
+      left === 1 ? '1 job that has not ended ends' : `${left} jobs that have not ended end`
+    settings.logger.warn({ jobs: left }, `${jobs} with the memory store of '${settings.name}'.`)
+  }
+
+  #checkOpen(): void {
+    if (this.#closing !== undefined) throw closedError(this.#settings.name)
+  }
+
+  async #queryOf(filter: JobFilter): Promise<ListQuery> {
+    refuseUnknown('jobs', filter, FILTER_KEYS)
+    const { status, limit: _limit, after, ...rest } = filter
+    const statuses = status === undefined ? undefined : ([status].flat() as JobStatus[])
+    for (const each of statuses ?? []) oneOf('status', each, STATUSES)
+    return {
+      ...rest,
+      ...(statuses === undefined ? {} : { statuses }),
+      after: after === undefined ? 0 : (await this.#known(after)).seq,
+      limit: LIMITS.page,
+    }
+  }
+
+  async #known(id: string): Promise<StoredJob> {
+    const [job] = await this.#hub.store.get([id])
+    if (job === undefined || job === null) throw unknownJob(id)
+    return job
+  }
+
+  /** Waits for a hint, a poll, or an abort. */
+  #nextChange(signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        off()
+        timer.cancel()
+        signal?.removeEventListener('abort', done)
+        resolve()
+      }
+      const off = this.#hub.onHint(done)
+      const timer = this.#hub.runtime.after(this.#hub.pollMs(), done)
+      signal?.addEventListener('abort', done)
+    })
+  }
+}
+
+const FILTER_KEYS = [
+  'status',
+  'type',
+  'pool',
+  'flow',
+  'code',
+  'key',
+  'createdAfter',
+  'createdBefore',
+  'limit',
+  'after',
+]
+
+function checkBatch(jobs: readonly JobInput[]): void {
+  if (!Array.isArray(jobs)) {
+    throw new AxError('INVALID_JOB', 'addJobs wants a list of jobs. For one job, use addJob.')
+  }
+  if (jobs.length > LIMITS.batch) throw tooLarge('jobs', jobs.length, LIMITS.batch)
+}
+
+function checkEdges(jobs: readonly { readonly deps: readonly unknown[] }[]): void {
+  let edges = 0
+  for (const job of jobs) edges += job.deps.length
+  if (edges > LIMITS.edges) throw tooLarge('dependencies', edges, LIMITS.edges)
+}
+
+function tooLarge(what: string, size: number, limit: number): AxError {
+  return new AxError(
+    'TOO_LARGE',
+    `A batch takes up to ${limit} ${what}, this one has ${size}. Split it: what a batch promises, ` +
+      'all or nothing, does not reach further.',
+    { size, limit },
+  )
+}
+
+function logGone(after: number, oldest: number): AxError {
+  return new AxError(
+    'GONE',
+    `The log begins with entry ${oldest}: what follows entry ${after} has been dropped in part. ` +
+      'Ask for entries after a later one, or keep the log longer with keep.log.',
+    { after, oldest },
+  )
+}

@@ -1,0 +1,147 @@
+// Owns waiting for results: who waits for which job, and telling them once it has ended.
+// May never depend on a hint: where hints may get lost, it looks for itself.
+
+import { AxError } from '../core/errors.ts'
+import { hasEnded, type StoredJob } from '../core/job.ts'
+import { toError } from '../core/values.ts'
+import { storedValue } from '../core/view.ts'
+import { outside } from '../kit/context.ts'
+import type { Timer } from '../kit/runtime.ts'
+import { LIMITS } from '../store/limits.ts'
+import { closedError, type Hub, isUnavailable } from './hub.ts'
+
+interface Waiter {
+  readonly resolve: (value: unknown) => void
+  readonly reject: (error: unknown) => void
+}
+
+export class Waiters {
+  readonly #hub: Hub
+  readonly #waiting = new Map<string, Set<Waiter>>()
+  /** Ids to look at in the next turn. */
+  #toRead = new Set<string>()
+  #reading = false
+  #poll: Timer | undefined
+  #closed = false
+
+  constructor(hub: Hub) {
+    this.#hub = hub
+    hub.onHint((hint) => this.#heard(hint.ended))
+  }
+
+  /** Settles when the job has ended for good. */
+  result(id: string, signal?: AbortSignal): Promise<unknown> {
+    if (this.#closed) return Promise.reject(closedError(this.#hub.settings.name))
+    if (signal?.aborted === true) return Promise.reject(signal.reason)
+    return new Promise((resolve, reject) => {
+      const waiter = this.#add(id, resolve, reject, signal)
+      const waiters = this.#waiting.get(id) ?? new Set()
+      waiters.add(waiter)
+      this.#waiting.set(id, waiters)
+      this.#look(id)
+      this.#keepPolling()
+    })
+  }
+
+  close(): void {
+    this.#closed = true
+    this.#poll?.cancel()
+    for (const id of [...this.#waiting.keys()]) {
+      this.#settle(id, (waiter) => waiter.reject(closedError(this.#hub.settings.name)))
+    }
+  }
+
+  #add(id: string, resolve: Waiter['resolve'], reject: Waiter['reject'], signal?: AbortSignal) {
+    if (signal === undefined) return { resolve, reject }
+    const onAbort = () => {
+      this.#remove(id, waiter)
+      reject(signal.reason)
+    }
+    const off = () => signal.removeEventListener('abort', onAbort)
+    const waiter: Waiter = {
+      resolve: (value) => {
+        off()
+        resolve(value)
+      },
+      reject: (error) => {
+        off()
+        reject(error)
+      },
+    }
+    outside(() => signal.addEventListener('abort', onAbort, { once: true }))
+    return waiter
+  }
+
+  #remove(id: string, waiter: Waiter): void {
+    const waiters = this.#waiting.get(id)
+    waiters?.delete(waiter)
+    if (waiters?.size === 0) this.#waiting.delete(id)
+  }
+
+  #heard(ended: readonly string[]): void {
+    if (this.#waiting.size === 0) return
+    for (const id of ended) if (this.#waiting.has(id)) this.#look(id)
+  }
+
+  #look(id: string): void {
+    this.#toRead.add(id)
+    if (this.#reading) return
+    this.#reading = true
+    outside(() => queueMicrotask(() => void this.#read()))
+  }
+
+  async #read(): Promise<void> {
+    while (this.#toRead.size > 0 && !this.#closed) {
+      const ids = [...this.#toRead].slice(0, LIMITS.page)
+      for (const id of ids) this.#toRead.delete(id)
+      try {
+        const jobs = await this.#hub.store.get(ids)
+        ids.forEach((id, index) => {
+          this.#consider(id, jobs[index] ?? null)
+        })
+      } catch (error) {
+        if (!isUnavailable(error)) this.#hub.settings.logger.error({ error }, String(error))
+        for (const id of ids) this.#toRead.add(id)
+        await this.#hub.sleep(100)
+      }
+    }
+    this.#reading = false
+  }
+
+  #consider(id: string, job: StoredJob | null): void {
+    if (job === null) this.#settle(id, (waiter) => waiter.reject(goneError(id)))
+    else if (job.status === 'success') {
+      this.#settle(id, (waiter) => waiter.resolve(storedValue(job.result)))
+    } else if (hasEnded(job.status)) {
+      const error = toError(job.error ?? { name: 'Error', message: job.status }, id)
+      this.#settle(id, (waiter) => waiter.reject(error))
+    }
+  }
+
+  #settle(id: string, tell: (waiter: Waiter) => void): void {
+    const waiters = this.#waiting.get(id)
+    if (waiters === undefined) return
+    this.#waiting.delete(id)
+    for (const waiter of waiters) tell(waiter)
+  }
+
+  #keepPolling(): void {
+    const ms = this.#hub.pollMs()
+    if (this.#poll !== undefined || !Number.isFinite(ms)) return
+    this.#poll = this.#hub.runtime.after(ms, () => {
+      this.#poll = undefined
+      if (this.#waiting.size === 0 || this.#closed) return
+      for (const id of this.#waiting.keys()) this.#look(id)
+      this.#keepPolling()
+    })
+  }
+}
+
+export function goneError(id: string): AxError {
+  return new AxError(
+    'GONE',
+    `Job ${id} is not known (any more): its record has been forgotten, or it never was. ` +
+      'Keep records longer with keep.success, keep.failed and keep.cancelled.',
+    { jobId: id },
+  )
+}

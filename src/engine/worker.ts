@@ -1,0 +1,405 @@
+// Owns running: takes leases, runs bodies, writes what became of them.
+// May never decide what an outcome means (that is `decide`), or start anything after `stop`.
+
+import { seededRandom } from '../core/backoff.ts'
+import { AxError, isAxError } from '../core/errors.ts'
+import { type Fact, type Lease, Live, type Stored, type StoredJob } from '../core/job.ts'
+import { decide } from '../core/machine.ts'
+import { backoffFunctionOf, type JobBody } from '../core/submit.ts'
+import type { ZombieRecord } from '../core/types.ts'
+import { isRetryableFailure, retryAfterOf, toErrorData, toJson } from '../core/values.ts'
+import type { Enter } from '../kit/context.ts'
+import { createLimiter } from '../kit/limiter.ts'
+import type { Timer } from '../kit/runtime.ts'
+import { LIMITS } from '../store/limits.ts'
+import { type ContextPowers, depsOf, RunContext } from './context.ts'
+import { type Hub, isUnavailable } from './hub.ts'
+import type { Handler, Registry } from './registry.ts'
+import { Run } from './run.ts'
+
+/** The body of a job that carries its own handler, with the context of whoever submitted it. */
+export interface LocalBody extends JobBody {
+  readonly enter: Enter
+}
+
+/** After so long without a break, timers and I/O get a turn: a queue of no-ops never sleeps. */
+const BREATH_MS = 10
+
+const MAX_RESULT_BYTES = 1_000_000
+
+/** What a body came to. */
+type Outcome =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly error: unknown }
+
+export class Worker {
+  /** Everything this process holds, by lease number, until its end has been answered. */
+  readonly runs = new Map<number, Run>()
+  /** A worker's `lease` and `extend` never overlap: whoever calls either takes this turn. */
+  readonly turn = createLimiter(1)
+  readonly #zombies = new Map<Run, number>()
+  readonly #hub: Hub
+  readonly #registry: Registry
+  readonly #powers: ContextPowers
+  readonly #onBusy: () => void
+  #state: 'idle' | 'live' | 'stopping' = 'idle'
+  #filling = false
+  #again = false
+  #due: Timer | undefined
+  #poll: Timer | undefined
+  #breathedAt = 0
+  #emptied: (() => void)[] = []
+
+  constructor(hub: Hub, registry: Registry, powers: ContextPowers, onBusy: () => void) {
+    this.#hub = hub
+    this.#registry = registry
+    this.#powers = powers
+    this.#onBusy = onBusy
+  }
+
+  start(): void {
+    this.#state = 'live'
+    this.#keepPolling()
+    this.wake()
+  }
+
+  /** Looks for work, now or, if it is looking, once more. */
+  wake(): void {
+    if (this.#state !== 'live') return
+    if (this.#filling) this.#again = true
+    else void this.#fill()
+  }
+
+  /** No new starts from here on. */
+  stop(): void {
+    this.#state = 'stopping'
+    this.#due?.cancel()
+    this.#poll?.cancel()
+  }
+
+  abortAll(): void {
+    for (const run of this.runs.values()) this.#abort(run, 'stop')
+  }
+
+  /** Resolves when this process holds nothing. */
+  async emptied(): Promise<void> {
+    if (this.runs.size === 0 && !this.#filling) return
+    await new Promise<void>((resolve) => this.#emptied.push(resolve))
+  }
+
+  zombies(): ZombieRecord[] {
+    return [...this.#zombies].map(([run, since]) => ({
+      id: run.job.id,
+      type: run.job.type,
+      attempt: run.attempt,
+      startedAt: run.job.startedAt,
+      since,
+      worker: this.#hub.holder,
+    }))
+  }
+
+  get zombieCount(): number {
+    return this.#zombies.size
+  }
+
+  progressOf(id: string): unknown {
+    for (const run of this.runs.values()) if (run.job.id === id) return run.progress
+    return undefined
+  }
+
+  /** The store says that a job of this worker was cancelled: its body has to stop. */
+  cancelled(run: Run, hold: Lease): void {
+    run.hold = hold
+    if (run.mark !== 'cancelled') this.#abort(run, 'cancelled')
+  }
+
+  /** The lease is another's, or nobody's: the body has to stop, and its result counts nothing. */
+  lost(run: Run): void {
+    this.#abort(run, 'lost')
+  }
+
+  // Taking work
+
+  async #fill(): Promise<void> {
+    this.#filling = true
+    try {
+      do {
+        this.#again = false
+        await this.#breathe()
+        if (this.#state === 'live') await this.turn(() => this.#take())
+      } while (this.#again && this.#state === 'live')
+    } catch (error) {
+      if (!isUnavailable(error)) this.#complain('taking jobs failed', error)
+      this.#wakeIn(this.#hub.pollMs())
+    } finally {
+      this.#filling = false
+    }
+    this.#tellEmpty()
+  }
+
+  async #take(): Promise<void> {
+    const { store, holder, runtime, settings } = this.#hub
+    if (this.#zombies.size >= settings.maxZombies) return
+    const { leaseMs } = settings
+    const askedAt = runtime.monotonic()
+    const ask = { holder, leaseMs, max: LIMITS.moves, types: this.#registry.served }
+    const { jobs, nextAt } = this.#hub.heard(await store.lease(ask, this.#hub.tell))
+    for (const job of jobs) this.#accept(job, askedAt + leaseMs)
+    if (jobs.length === LIMITS.moves) this.#again = true
+    if (Number.isFinite(nextAt)) this.#wakeIn(nextAt - (await store.time()))
+    else this.#due?.cancel()
+  }
+
+  /** Lets timers and I/O have their turn, at most every BREATH_MS. */
+  async #breathe(): Promise<void> {
+    const { runtime } = this.#hub
+    if (runtime.monotonic() - this.#breathedAt < BREATH_MS) return
+    await new Promise<void>((resolve) => runtime.soon(resolve))
+    this.#breathedAt = runtime.monotonic()
+  }
+
+  /** Jobs that are due keep the process alive: somebody is waiting for them. */
+  #wakeIn(ms: number): void {
+    this.#due?.cancel()
+    if (this.#state !== 'live') return
+    this.#due = this.#hub.runtime.after(Math.max(0, ms), () => this.wake())
+  }
+
+  #keepPolling(): void {
+    const ms = this.#hub.pollMs()
+    if (!Number.isFinite(ms) || this.#state !== 'live') return
+    const poll = () => {
+      this.wake()
+      this.#keepPolling()
+    }
+    this.#poll = this.#hub.runtime.after(ms, poll, { ref: false })
+  }
+
+  // Running
+
+  #accept(job: StoredJob, safeUntil: number): void {
+    const { lease } = job
+    if (lease === undefined) return
+    const run = new Run(job, lease, this.#hub.runtime.monotonic(), safeUntil)
+    this.runs.set(lease.number, run)
+    if (this.runs.size === 1) this.#onBusy()
+    if (this.#state === 'stopping') this.#handBack(run)
+    else void this.#execute(run)
+  }
+
+  /** A lease that was granted while the worker began to stop: its body never starts. */
+  #handBack(run: Run): void {
+    run.abort('stop')
+    run.settled = true
+    void this.#close(run, run.forced())
+  }
+
+  async #execute(run: Run): Promise<void> {
+    const { job } = run
+    let outcome: Outcome
+    try {
+      const deps = depsOf(job, job.deps.length === 0 ? [] : await this.#depsFor(job))
+      if (run.mark !== undefined) throw run.signal.reason
+      this.#armTimeout(run)
+      outcome = { ok: true, value: await this.#call(run, new RunContext(run, deps, this.#powers)) }
+    } catch (error) {
+      outcome = { ok: false, error }
+    }
+    run.settled = true
+    run.clear()
+    if (run.left) this.#zombies.delete(run)
+    else await this.#close(run, this.#factOf(run, outcome))
+    if (run.left) this.wake()
+  }
+
+  #call(run: Run, context: RunContext): unknown {
+    const body = run.job.body as LocalBody | undefined
+    if (body !== undefined) return body.enter(() => body.execute(context))
+    const handler = this.#registry.handlerOf(run.job.type) as Handler
+    return handler(context)
+  }
+
+  async #depsFor(job: StoredJob): Promise<readonly (StoredJob | null)[]> {
+    const found: (StoredJob | null)[] = []
+    for (let at = 0; at < job.deps.length; at += LIMITS.page) {
+      const ids = job.deps.slice(at, at + LIMITS.page).map((dep) => dep.id)
+      const stop = () => this.#state === 'stopping'
+      found.push(...(await this.#hub.patiently(() => this.#hub.store.get(ids), stop)))
+    }
+    return found
+  }
+
+  /** What the body came to, as a fact: a success in time counts, else the mark, else the error. */
+  #factOf(run: Run, outcome: Outcome): Fact | null {
+    if (run.mark === 'cancelled' || run.mark === 'lost') return run.forced()
+    if (outcome.ok) return this.#success(run, outcome.value)
+    if (run.mark === 'timeout') return this.#timedOut(run)
+    return run.forced() ?? this.#failure(run, outcome.error)
+  }
+
+  #success(run: Run, value: unknown): Fact {
+    try {
+      return { type: 'succeeded', result: encode(run.job, value) }
+    } catch (error) {
+      return { type: 'failed', error: toErrorData(error), retryable: false }
+    }
+  }
+
+  #failure(run: Run, error: unknown): Fact {
+    const retryAfterMs = retryAfterOf(error)
+    return {
+      type: 'failed',
+      error: toErrorData(error),
+      retryable: this.#isRetryable(run, error),
+      ...this.#ownDelay(run),
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    }
+  }
+
+  #timedOut(run: Run): Fact {
+    return { type: 'timedOut', ...this.#ownDelay(run) }
+  }
+
+  #isRetryable(run: Run, error: unknown): boolean {
+    const rule = this.#registry.termsOf(run.job.type)?.retryable
+    if (rule === undefined) return isRetryableFailure(error)
+    try {
+      return rule(error) === true
+    } catch (thrown) {
+      this.#complain(`the retryable rule of type ${run.job.type} threw`, thrown)
+      return isRetryableFailure(error)
+    }
+  }
+
+  /** The delay that a back-off function gives, if the job or its type has one. */
+  #ownDelay({ job }: Run): { readonly delayMs?: number } {
+    const type = this.#registry.termsOf(job.type)
+    const own = (job.body as LocalBody | undefined)?.backoff
+    const backoff = own ?? (type === undefined ? undefined : backoffFunctionOf(job.terms, type))
+    if (backoff === undefined) return {}
+    try {
+      const failure = job.attempts - job.attemptsBefore
+      const ms = Math.ceil(backoff(failure, seededRandom(job.id, job.starts)))
+      if (ms >= 0 && ms <= 2 ** 41) return { delayMs: ms }
+      this.#complain(`the back-off function of type ${job.type} answered ${ms}`, undefined)
+    } catch (thrown) {
+      this.#complain(`the back-off function of type ${job.type} threw`, thrown)
+    }
+    return {}
+  }
+
+  // Ending by force
+
+  #armTimeout(run: Run): void {
+    const { timeoutMs } = run.job.terms
+    if (timeoutMs === 0) return
+    const { runtime } = this.#hub
+    // One turn more, so that a body whose I/O is done already gets to say so after a stall.
+    run.timeout = runtime.after(timeoutMs, () => runtime.soon(() => this.#abort(run, 'timeout')))
+  }
+
+  #abort(run: Run, mark: NonNullable<Run['mark']>): void {
+    if (run.settled || run.left) return
+    const first = run.mark === undefined
+    run.abort(mark)
+    if (!first) return
+    const { runtime, settings } = this.#hub
+    run.grace = runtime.after(settings.graceMs, () => this.#leave(run))
+  }
+
+  /** Its grace is over: the body goes on as a zombie, and no longer counts. */
+  #leave(run: Run): void {
+    if (run.settled || run.left) return
+    run.left = true
+    run.clear()
+    const { emitter, holder, runtime } = this.#hub
+    this.#zombies.set(run, runtime.now())
+    const fact = run.mark === 'timeout' ? this.#timedOut(run) : run.forced()
+    void this.#close(run, fact)
+    emitter.emit('job:zombie', { job: run.job.id, attempt: run.attempt, worker: holder })
+  }
+
+  // Writing
+
+  /** Writes the end of an attempt, however long the store is away. Then the run is over. */
+  async #close(run: Run, fact: Fact | null): Promise<void> {
+    try {
+      if (fact !== null) await this.#write(run, fact)
+    } catch (error) {
+      if (!isUnavailable(error)) this.#complain(`the end of job ${run.job.id} was refused`, error)
+    } finally {
+      this.runs.delete(run.lease.number)
+      this.#tellEmpty()
+    }
+  }
+
+  async #write(run: Run, fact: Fact): Promise<void> {
+    if (fact.type === 'settled' || !run.isCurrent) return this.#release(run)
+    const move = decide(run.job, fact, this.#keep)
+    if (move === null) return
+    const answer = await this.#patiently(run, () => this.#hub.move(move))
+    if (answer.status !== 'moved') await this.#release(run)
+  }
+
+  /** The lease is no longer current. If it has become a hold, that ends with the body. */
+  async #release(run: Run): Promise<void> {
+    const read = async () => (await this.#hub.store.get([run.job.id]))[0] ?? null
+    for (;;) {
+      const job = await this.#patiently(run, read)
+      const lease = job?.lease
+      if (job === null || lease?.hold !== true || lease.holder !== this.#hub.holder) return
+      const move = this.#isSuperseded(run) ? null : decide(job, { type: 'settled' }, this.#keep)
+      if (move === null) return
+      const answer = await this.#patiently(run, () => this.#hub.move(move))
+      if (answer.status === 'moved') return
+    }
+  }
+
+  /** Whether a later attempt of the same job runs here: then the hold is that one's. */
+  #isSuperseded(run: Run): boolean {
+    for (const other of this.runs.values()) {
+      if (other.job.id === run.job.id && other.lease.number > run.lease.number) return true
+    }
+    return false
+  }
+
+  /** An end is not given up for an outage, unless this process is stopping and the lease is over. */
+  #patiently<T>(run: Run, ask: () => Promise<T>): Promise<T> {
+    return this.#hub.patiently(
+      ask,
+      () => this.#state === 'stopping' && this.#hub.runtime.monotonic() > run.safeUntil,
+    )
+  }
+
+  get #keep() {
+    return this.#hub.settings.keep
+  }
+
+  #tellEmpty(): void {
+    if (this.runs.size > 0 || this.#filling || this.#emptied.length === 0) return
+    const waiting = this.#emptied
+    this.#emptied = []
+    for (const resolve of waiting) resolve()
+  }
+
+  #complain(what: string, error: unknown): void {
+    const detail =
+      error === undefined ? '' : `: ${isAxError(error) ? error.message : String(error)}`
+    this.#hub.settings.logger.error({ error }, what + detail)
+  }
+}
+
+/** A result at rest: by reference for a job with its own `execute`, JSON for every other. */
+function encode(job: StoredJob, value: unknown): Stored {
+  if (job.body !== undefined) return value === undefined ? undefined : new Live(value)
+  return toJson(value, 'result', { maxBytes: MAX_RESULT_BYTES, code: 'UNSTORABLE', lenient: true })
+}
+
+/** A handler that is asked to add jobs after its lease is gone. */
+export function leaseLost(run: Run): AxError {
+  return new AxError(
+    'LEASE_LOST',
+    `Job ${run.job.id} no longer holds its lease, so what it submits is not stored.`,
+    { jobId: run.job.id },
+  )
+}

@@ -1,0 +1,44 @@
+// Owns the public face: every name that a user imports from 'ax-scheduler'.
+// May never hold logic beyond giving the scheduler its default store.
+
+import type { SchedulerOptions } from './engine/options.ts'
+import { SchedulerBase } from './engine/scheduler.ts'
+import { memoryStore as openMemoryStore } from './store/memory.ts'
+import type { Store } from './store/store.ts'
+
+export type { Duration } from './core/duration.ts'
+export { AxError, type AxErrorCode, ERROR_CODES, isAxError } from './core/errors.ts'
+export type { Dep, DepMode, ErrorData, JobEvent, JobStatus } from './core/job.ts'
+export type {
+  AttemptLog,
+  Backoff,
+  Explanation,
+  Job,
+  JobContext,
+  JobFilter,
+  JobHandle,
+  JobInput,
+  PoolOptions,
+  Snapshot,
+  TypePolicy,
+  ZombieRecord,
+} from './core/types.ts'
+export type { EventName, SchedulerEvents } from './engine/events.ts'
+export { TaskGateway } from './engine/gateway.ts'
+export type { Logger } from './engine/logger.ts'
+export type { SchedulerOptions } from './engine/options.ts'
+export type { PoolHandle, TypeHandle } from './engine/scheduler.ts'
+export type { Runtime, Timer } from './kit/runtime.ts'
+export type { Store } from './store/store.ts'
+
+/** Jobs as data, run under control. On a memory store of its own, unless it is given another. */
+export class AxScheduler extends SchedulerBase {
+  constructor(options?: number | SchedulerOptions) {
+    super(options, (runtime) => openMemoryStore({ runtime }))
+  }
+}
+
+/** Jobs in the memory of this process: nothing survives it. */
+export function memoryStore(): Store {
+  return openMemoryStore()
+}

@@ -1,0 +1,439 @@
+// Owns the making of histories: commands drawn from a seed, so that a number tells it all.
+// May never depend on the store under test: what comes next is drawn from the model alone.
+
+import type { Dep, DepMode, Fact, JobStatus, NewJob, Terms } from '../core/job.ts'
+import type { Keep } from '../core/machine.ts'
+import type { ListQuery, PoolChange } from '../store/store.ts'
+import type { Peeked } from './model.ts'
+
+/** How old the knowledge is that a decision rests on: read just now, or as once leased. */
+export type View = 'fresh' | 'last lease' | 'older lease'
+
+export interface PlannedMove {
+  readonly id: string
+  readonly fact: Fact
+  readonly view: View
+}
+
+export interface PlannedGroup {
+  readonly jobs: readonly NewJob[]
+  readonly unknownDeps: 'wait' | 'reject'
+  readonly fence?: { readonly id: string; readonly view: View }
+}
+
+/** A call of the port that names no number a store made up, so that any store can follow it. */
+export type Command =
+  | { readonly do: 'insert'; readonly groups: readonly PlannedGroup[] }
+  | {
+      readonly do: 'lease'
+      readonly holder: string
+      readonly leaseMs: number
+      readonly max: number
+      readonly types: readonly string[]
+    }
+  | { readonly do: 'apply'; readonly moves: readonly PlannedMove[]; readonly keep: Keep }
+  | { readonly do: 'overdue'; readonly limit: number; readonly keepLogMs: number }
+  /** Decides about what the latest `overdue` handed out, however long ago that was. */
+  | { readonly do: 'keep'; readonly keep: Keep }
+  | {
+      readonly do: 'extend'
+      readonly holder: string
+      readonly omit: readonly string[]
+      readonly leaseMs: number
+      readonly upTo: 'nothing' | 'mark' | 'everything'
+    }
+  | ({ readonly do: 'configure' } & PoolChange)
+  | {
+      readonly do: 'beat'
+      readonly holder: string
+      readonly types: readonly string[]
+      readonly ttlMs: number
+    }
+  | { readonly do: 'clock'; readonly ms: number }
+  | { readonly do: 'get'; readonly ids: readonly string[] }
+  | ({ readonly do: 'list'; readonly limit: number } & Omit<ListQuery, 'after'>)
+  | { readonly do: 'dependents'; readonly id: string; readonly limit: number }
+  | { readonly do: 'standing'; readonly id: string }
+  | { readonly do: 'count' }
+  | { readonly do: 'events'; readonly limit: number }
+
+/** Features that a seed switches on or off. */
+const FEATURES = [
+  'deps',
+  'ghosts',
+  'quorum',
+  'on end',
+  'keys',
+  'windows',
+  'minted',
+  'lanes',
+  'priorities',
+  'delays',
+  'patience',
+  'fences',
+  'big groups',
+  'repeats',
+  'reject',
+  'cancels',
+  'revivals',
+  'losses',
+  'omissions',
+  'pauses',
+  'batches',
+  'short retention',
+  'stale views',
+] as const
+
+type Feature = (typeof FEATURES)[number]
+
+/** What the mixed history has on every seed. */
+const MIXED: readonly Feature[] = [
+  'deps',
+  'ghosts',
+  'quorum',
+  'on end',
+  'keys',
+  'windows',
+  'lanes',
+  'short retention',
+  'revivals',
+  'cancels',
+]
+
+const TYPES = ['alpha', 'beta', 'gamma'] as const
+const POOLS = ['default', 'io', 'narrow'] as const
+const HOLDERS = ['w1', 'w2', 'w3'] as const
+const STATUSES: readonly JobStatus[] = [
+  'pending',
+  'waiting',
+  'ready',
+  'running',
+  'success',
+  'failed',
+  'cancelled',
+]
+const LEASES = [1_000, 10_000] as const
+
+/** Numbers in [0, 1) from a seed (mulberry32). */
+export function numbersFrom(seed: number): () => number {
+  let state = Math.imul(seed + 1, 0x9e3779b1)
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+/** The dice, the settings drawn with them, and how many jobs there are already. */
+interface Maker {
+  readonly chance: (probability: number) => boolean
+  readonly below: (limit: number) => number
+  readonly pick: <T>(from: readonly T[]) => T
+  readonly has: (feature: Feature) => boolean
+  readonly keep: Keep
+  readonly weights: readonly number[]
+  made: number
+}
+
+/** A source of commands; each is drawn with the model's present state in view. */
+export function historyFrom(seed: number, mixed: boolean): (peek: readonly Peeked[]) => Command {
+  const random = numbersFrom(seed)
+  const below = (limit: number) => Math.floor(random() * limit)
+  const on = new Set(FEATURES.filter((each) => random() < 0.6 || (mixed && MIXED.includes(each))))
+  const pick = <T>(from: readonly T[]): T => from[below(from.length)] as T
+  const times = on.has('short retention') ? [0, 0, 500, 5_000] : [60_000, 600_000]
+  const maker: Maker = {
+    chance: (probability) => random() < probability,
+    below,
+    pick,
+    has: (feature) => on.has(feature),
+    keep: {
+      successMs: pick(times),
+      failedMs: pick(times),
+      cancelledMs: pick(times),
+      outcomesMs: pick([0, 2_000, 60_000]),
+      logMs: pick([3_000, 600_000]),
+    },
+    weights: KINDS.map(([, weight]) => weight * (0.4 + random())),
+    made: 0,
+  }
+  return (peek) => kindOf(maker)(maker, peek)
+}
+
+type Draw = (maker: Maker, peek: readonly Peeked[]) => Command
+
+const KINDS: readonly (readonly [draw: Draw, weight: number])[] = [
+  [drawInsert, 16],
+  [drawLease, 14],
+  [drawFinish, 20],
+  [drawOrder, 10],
+  [drawOverdue, 6],
+  [(maker) => ({ do: 'keep', keep: maker.keep }), 7],
+  [drawExtend, 6],
+  [drawConfigure, 3],
+  [drawClock, 9],
+  [drawBeat, 2],
+  [drawRead, 8],
+]
+
+function kindOf(maker: Maker): Draw {
+  const total = maker.weights.reduce((sum, weight) => sum + weight, 0)
+  let left = (maker.below(1_000) / 1_000) * total
+  const index = maker.weights.findIndex((weight) => {
+    left -= weight
+    return left < 0
+  })
+  return (KINDS[index] ?? KINDS[0])?.[0] as Draw
+}
+
+function drawInsert(maker: Maker, peek: readonly Peeked[]): Command {
+  const count = maker.chance(0.1) ? 2 + maker.below(2) : 1
+  const groups = Array.from({ length: count }, () => drawGroup(maker, peek))
+  return { do: 'insert', groups }
+}
+
+function drawGroup(maker: Maker, peek: readonly Peeked[]): PlannedGroup {
+  const isBig = maker.has('big groups') && maker.chance(0.1)
+  const size = isBig ? 1 + maker.below(30) : 1 + maker.below(4)
+  const first = maker.made
+  maker.made += size
+  const jobs = Array.from({ length: size }, (_, index) => {
+    const isRepeat = maker.has('repeats') && maker.chance(0.06)
+    const number = isRepeat ? 1 + maker.below(maker.made) : first + index + 1
+    return drawJob(maker, number, peek, { first, size })
+  })
+  const running = peek.filter((job) => job.holder !== undefined)
+  const isFenced = maker.has('fences') && maker.chance(0.25)
+  const parent = isFenced ? maker.pick(running) : undefined
+  return {
+    jobs,
+    unknownDeps: maker.has('reject') && maker.chance(0.4) ? 'reject' : 'wait',
+    ...(parent === undefined ? {} : { fence: { id: parent.id, view: drawView(maker) } }),
+  }
+}
+
+function drawView(maker: Maker): View {
+  if (!maker.has('stale views') || maker.chance(0.7)) return 'fresh'
+  return maker.pick(['last lease', 'older lease'] as const)
+}
+
+const TERMS: readonly Terms[] = [0, 1, 2, 3].map((number) => ({
+  timeoutMs: 1_000,
+  retries: number % 3,
+  backoff: {
+    type: number === 3 ? 'exponential' : 'fixed',
+    delayMs: number < 2 ? 0 : 400,
+    maxMs: 5_000,
+    factor: 2,
+    jitter: number === 3,
+  },
+  maxLost: number % 2,
+  idempotent: number !== 1,
+}))
+
+/** A plain job. What is equal for equal ids: its type and its payload. */
+export function newJob(id: string, over: Partial<NewJob> = {}): NewJob {
+  return {
+    id,
+    type: 'alpha',
+    pool: 'default',
+    flow: undefined,
+    payload: '1',
+    body: undefined,
+    terms: TERMS[0] as Terms,
+    priority: 50,
+    weight: 50 * 2 ** 41,
+    delayMs: 0,
+    enqueueTimeoutMs: 0,
+    deps: [],
+    depMode: 'all',
+    key: undefined,
+    keyForMs: 0,
+    exclusive: undefined,
+    minted: false,
+    ...over,
+  }
+}
+
+function drawJob(
+  maker: Maker,
+  number: number,
+  peek: readonly Peeked[],
+  group: { readonly first: number; readonly size: number },
+): NewJob {
+  const { has, chance, pick } = maker
+  const priority = has('priorities') ? pick([1, 49, 50, 51, 100]) : 50
+  const isAgeing = has('priorities') && chance(0.5)
+  const isMinted = has('minted') && chance(0.3)
+  const deps = isMinted || !has('deps') ? [] : drawDeps(maker, peek, group)
+  const key = has('keys') && chance(0.3) ? pick(['k1', 'k2', 'k3']) : undefined
+  const isOther = has('repeats') && chance(0.03)
+  return newJob(isMinted ? `m${number}` : `j${number}`, {
+    type: TYPES[number % TYPES.length] as string,
+    pool: chance(0.6) ? 'default' : pick(POOLS),
+    flow: chance(0.3) ? pick(['f1', 'f2']) : undefined,
+    payload: isOther ? '"other"' : `{"n":${number}}`,
+    terms: pick(TERMS),
+    priority,
+    weight: isAgeing ? priority * 1_000 : priority * 2 ** 41,
+    delayMs: has('delays') && chance(0.25) ? pick([1, 50, 1_000, 20_000]) : 0,
+    enqueueTimeoutMs: has('patience') && chance(0.3) ? pick([1, 500, 5_000]) : 0,
+    deps,
+    depMode: drawMode(maker, deps),
+    key,
+    keyForMs: key !== undefined && has('windows') && chance(0.5) ? pick([100, 5_000]) : 0,
+    exclusive: has('lanes') && chance(0.35) ? pick(['l1', 'l2']) : undefined,
+    minted: isMinted,
+  })
+}
+
+function drawDeps(
+  maker: Maker,
+  peek: readonly Peeked[],
+  group: { readonly first: number; readonly size: number },
+): Dep[] {
+  if (maker.chance(0.5)) return []
+  const deps = Array.from({ length: 1 + maker.below(3) }, (): Dep => {
+    const ghost = maker.has('ghosts') && maker.chance(0.25)
+    const inGroup = maker.chance(0.3)
+    const later = `j${maker.made + 1 + maker.below(12)}`
+    const mate = `j${group.first + 1 + maker.below(group.size)}`
+    const known = peek.length === 0 ? mate : maker.pick(peek.slice(-40)).id
+    const old = maker.chance(0.15) ? `j${1 + maker.below(maker.made)}` : known
+    const on = maker.has('on end') && maker.chance(0.3) ? 'end' : 'success'
+    return { id: ghost ? later : inGroup ? mate : old, on }
+  })
+  return deps.filter((dep, index) => deps.findIndex(({ id }) => id === dep.id) === index)
+}
+
+function drawMode(maker: Maker, deps: readonly Dep[]): DepMode {
+  const distinct = new Set(deps.map((dep) => dep.id)).size
+  if (!maker.has('quorum') || distinct === 0 || maker.chance(0.4)) return 'all'
+  return maker.chance(0.5) ? 'any' : 1 + maker.below(distinct)
+}
+
+function drawLease(maker: Maker): Command {
+  const types = maker.chance(0.8) ? TYPES : TYPES.filter(() => maker.chance(0.5))
+  return {
+    do: 'lease',
+    holder: maker.pick(HOLDERS),
+    leaseMs: maker.pick(LEASES),
+    max: maker.pick([1, 2, 3, 8, 1_000]),
+    types,
+  }
+}
+
+/** What workers say about what they hold, one or several at a time. */
+function drawFinish(maker: Maker, peek: readonly Peeked[]): Command {
+  const held = peek.filter((job) => job.holder !== undefined)
+  const ids = drawSome(maker, held)
+  const moves = ids.map((id) => ({ id, fact: drawFact(maker), view: drawView(maker) }))
+  if (!maker.has('batches') || !maker.has('cancels')) {
+    return { do: 'apply', moves, keep: maker.keep }
+  }
+  const children = peek.filter(
+    (job) => job.deps.some((dep) => ids.includes(dep)) && !ids.includes(job.id),
+  )
+  const cancelled = drawSome(maker, children).map((id) => order(id, 'cancel', 'fresh'))
+  const all = maker.chance(0.5) ? [...moves, ...cancelled] : [...cancelled, ...moves]
+  return { do: 'apply', moves: all, keep: maker.keep }
+}
+
+function drawFact(maker: Maker): Fact {
+  const error = { name: 'Error', message: 'no', ...(maker.chance(0.3) ? { code: 'E_NO' } : {}) }
+  const kind = maker.below(10)
+  if (kind < 4) return { type: 'succeeded', result: `{"r":${maker.below(100)}}` }
+  if (kind < 6) return { type: 'failed', error, retryable: maker.chance(0.7) }
+  if (kind === 6) return { type: 'timedOut' }
+  if (kind === 7) return { type: 'returned' }
+  return maker.chance(0.5) ? { type: 'settled' } : { type: 'failed', error, retryable: true }
+}
+
+/** What operators and keepers say: cancel, retry, or something due about any job. */
+function drawOrder(maker: Maker, peek: readonly Peeked[]): Command {
+  const facts: ('cancel' | 'retry' | 'overdue')[] = ['overdue']
+  if (maker.has('cancels')) facts.push('cancel')
+  if (maker.has('revivals')) facts.push('retry', 'retry')
+  const fact = maker.pick(facts)
+  const dead = peek.filter((job) => ['failed', 'cancelled', 'waiting'].includes(job.status))
+  const moves = drawSome(maker, fact === 'retry' ? dead : peek).map((id) =>
+    order(id, maker.has('batches') ? maker.pick(facts) : fact, drawView(maker)),
+  )
+  return { do: 'apply', moves, keep: maker.keep }
+}
+
+function order(id: string, type: 'cancel' | 'retry' | 'overdue', view: View): PlannedMove {
+  return { id, fact: { type }, view }
+}
+
+function drawSome(maker: Maker, jobs: readonly Peeked[]): string[] {
+  if (jobs.length === 0) return []
+  const count = maker.has('batches') ? 1 + maker.below(6) : 1
+  return [...new Set(Array.from({ length: count }, () => maker.pick(jobs).id))]
+}
+
+function drawOverdue(maker: Maker): Command {
+  return { do: 'overdue', limit: maker.pick([1, 3, 1_000]), keepLogMs: maker.keep.logMs }
+}
+
+function drawExtend(maker: Maker, peek: readonly Peeked[]): Command {
+  const holder = maker.pick(HOLDERS)
+  const held = peek.filter((job) => job.holder === holder)
+  const omit = held.filter(() => maker.has('omissions') && maker.chance(0.3))
+  return {
+    do: 'extend',
+    holder,
+    omit: omit.map((job) => job.id),
+    leaseMs: maker.pick(LEASES),
+    upTo: maker.pick(['nothing', 'mark', 'mark', 'everything']),
+  }
+}
+
+function drawConfigure(maker: Maker): Command {
+  const pool = maker.pick(POOLS)
+  const by = maker.pick(['start', 'operator'] as const)
+  if (maker.has('pauses') && maker.chance(0.5)) {
+    return { do: 'configure', pool, by, paused: maker.chance(0.4) }
+  }
+  return { do: 'configure', pool, by, concurrency: maker.below(6) }
+}
+
+function drawClock(maker: Maker): Command {
+  const long = maker.has('losses') ? [1_000, 10_000] : [100]
+  return { do: 'clock', ms: maker.pick([0, 1, 10, 100, 500, 5_000, ...long, 60_000]) }
+}
+
+function drawBeat(maker: Maker): Command {
+  const types = TYPES.filter(() => maker.chance(0.6))
+  return { do: 'beat', holder: maker.pick(HOLDERS), types, ttlMs: maker.pick([0, 1_000, 60_000]) }
+}
+
+function drawRead(maker: Maker, peek: readonly Peeked[]): Command {
+  const id = peek.length === 0 ? 'j1' : maker.pick(peek).id
+  const kind = maker.below(6)
+  if (kind === 0) return { do: 'get', ids: [id, 'nobody', `j${maker.made + 3}`] }
+  if (kind === 1) return { do: 'dependents', id, limit: maker.pick([1, 2, 100]) }
+  if (kind === 2) return { do: 'count' }
+  if (kind === 3) return { do: 'events', limit: maker.pick([1, 7, 1_000]) }
+  return kind === 4 && peek.length > 0 ? { do: 'standing', id } : drawList(maker)
+}
+
+function drawList(maker: Maker): Command {
+  const { chance, pick } = maker
+  return {
+    do: 'list',
+    limit: pick([1, 3, 50, 500]),
+    ...(chance(0.4) ? { statuses: STATUSES.filter(() => chance(0.4)) } : {}),
+    ...(chance(0.3) ? { type: pick(TYPES) } : {}),
+    ...(chance(0.3) ? { pool: pick(POOLS) } : {}),
+    ...(chance(0.2) ? { flow: pick(['f1', 'f2']) } : {}),
+    ...(chance(0.2) ? { code: pick(['E_NO', 'CANCELLED', 'LOST', 'HANDLER_FAILED']) } : {}),
+    ...(chance(0.2) ? { key: pick(['k1', 'k2']) } : {}),
+    ...(chance(0.1) ? { createdAfter: START + maker.below(60_000) } : {}),
+    ...(chance(0.1) ? { createdBefore: START + maker.below(600_000) } : {}),
+  }
+}
+
+/** Where the clock of a history begins, epoch milliseconds. */
+export const START = 1_700_000_000_000

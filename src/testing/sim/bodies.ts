@@ -1,0 +1,234 @@
+// Owns the bodies of jobs: they do what their script says, and write down whatever they do, as
+// an outside system would that checks who may still act.
+// May never use a clock other than the world's, and never outlive the process that runs them.
+
+import type { JobContext } from '../../core/types.ts'
+import { expect, type Watch } from './oracle.ts'
+import type { Script, Step } from './plan.ts'
+import type { Submitter } from './submit.ts'
+import type { SimNode } from './world.ts'
+
+/** One call of a handler. */
+export interface Body {
+  readonly id: string
+  readonly attempt: number
+  readonly node: SimNode
+  readonly startedAt: number
+  readonly timeoutMs: number
+  abortedAt: number | undefined
+  settledAt: number | undefined
+  /** Until then it does not listen to its signal. */
+  deafUntil: number
+  /** Wakes it up, if it waits. */
+  wake: (() => void) | undefined
+}
+
+export interface BodyLimits {
+  readonly graceMs: number
+  readonly maxZombies: number
+  /** What a call over a link can take at most, once everything is healed. */
+  readonly slackMs: number
+}
+
+export class Bodies {
+  /** Every body that has not settled, of processes that are alive. */
+  readonly live = new Set<Body>()
+  started = 0
+  readonly #watch: Watch
+  readonly #limits: BodyLimits
+  readonly #submitter: Submitter
+
+  constructor(watch: Watch, limits: BodyLimits, submitter: Submitter) {
+    this.#watch = watch
+    this.#limits = limits
+    this.#submitter = submitter
+  }
+
+  /** A handler for one process. */
+  async run(node: SimNode, context: JobContext, script: Script): Promise<unknown> {
+    const body = this.#begin(node, context)
+    const { attempts } = script
+    const steps = attempts[Math.min(context.attempt, attempts.length) - 1] ?? []
+    let result: unknown = { by: node.name, attempt: context.attempt }
+    try {
+      for (const step of steps) {
+        this.#act(body)
+        const given = await this.#step(body, context, step)
+        if (given !== undefined) result = given.value
+      }
+      this.#act(body)
+      return result
+    } finally {
+      body.settledAt = this.#watch.world.time
+      this.live.delete(body)
+    }
+  }
+
+  /** Everybody listens from here on; those who were told to stop long ago do so now. */
+  heal(): void {
+    for (const body of [...this.live]) {
+      body.deafUntil = 0
+      body.wake?.()
+    }
+  }
+
+  /** Bodies of a process that were told to stop, have used up their grace and go on. */
+  zombiesOf(node: SimNode, at: number): Body[] {
+    return [...this.live].filter((body) => {
+      if (body.node !== node || body.abortedAt === undefined) return false
+      return body.abortedAt + this.#limits.graceMs < at
+    })
+  }
+
+  #begin(node: SimNode, context: JobContext): Body {
+    const { world } = this.#watch
+    const body: Body = {
+      id: context.job.id,
+      attempt: context.attempt,
+      node,
+      startedAt: world.time,
+      timeoutMs: context.job.timeout,
+      abortedAt: undefined,
+      settledAt: undefined,
+      deafUntil: 0,
+      wake: undefined,
+    }
+    this.live.add(body)
+    this.started += 1
+    const onAbort = () => {
+      body.abortedAt ??= world.time
+      if (world.time < body.deafUntil) this.#watch.coverage.fault('ignores the abort')
+      else body.wake?.()
+    }
+    context.signal.addEventListener('abort', onAbort)
+    if (context.signal.aborted) onAbort()
+    world.trace.add(`${world.time} ${node.label} starts ${body.id} attempt ${body.attempt}`)
+    if (body.timeoutMs > 0) this.#guardTimeout(body)
+    return body
+  }
+
+  /** 17: the abort comes at the timeout, and the job is off by timeout and grace. */
+  #guardTimeout(body: Body): void {
+    const { world } = this.#watch
+    const awake = () => body.node.alive && body.node.lastStall < body.startedAt
+    world.after(body.timeoutMs + 1, () => {
+      if (body.settledAt !== undefined || !awake()) return
+      const text = () => `${body.id}: not aborted ${body.timeoutMs} ms after its start`
+      expect(this.#watch, 17, body.abortedAt !== undefined, text, [body.id])
+    })
+    const { graceMs, slackMs } = this.#limits
+    const healthy = world.healed
+    world.after(body.timeoutMs + graceMs + slackMs, () => {
+      if (!healthy || !awake()) return
+      const seen = this.#watch.view.jobs.get(body.id)
+      const left = seen?.status !== 'running' || seen.starts !== body.attempt
+      const text = () => `${body.id}: still running after its timeout and its grace`
+      expect(this.#watch, 17, left, text, [body.id])
+    })
+  }
+
+  /**
+   * The outside ledger: whoever acts without having been told to stop must still be the one that
+   * the store has given the job to. A process that was stalled may act once before it notices.
+   */
+  #act(body: Body): void {
+    const { view, world } = this.#watch
+    world.trace.add(`${world.time} ${body.node.label} ${body.id} acts`)
+    if (body.abortedAt !== undefined || !body.node.alive) return
+    const seen = view.jobs.get(body.id)
+    const lease = seen?.job.lease
+    const mine = lease?.holder === body.node.holder && seen?.starts === body.attempt
+    const stalled = body.node.lastStall >= body.startedAt
+    if (stalled) return
+    const text = () =>
+      `${body.id}: attempt ${body.attempt} acts on ${body.node.label} and was not told to stop, ` +
+      `but its lease is ${lease === undefined ? 'gone' : `${lease.number} of ${lease.holder}`}`
+    expect(this.#watch, 11, mine, text, [body.id])
+  }
+
+  async #step(
+    body: Body,
+    context: JobContext,
+    step: Step,
+  ): Promise<{ readonly value: unknown } | undefined> {
+    const { node } = body
+    switch (step.do) {
+      case 'wait':
+        await this.#wait(body, context, step.ms)
+        return undefined
+      case 'throw':
+        throw thrown(step)
+      case 'submit':
+        await this.#submitter.fromBody(context, step.jobs)
+        return undefined
+      case 'crash':
+        return this.#crash(body)
+      case 'stall':
+        if (this.#watch.world.healed) return undefined
+        this.#watch.coverage.fault('stall inside a body')
+        node.stall(step.ms)
+        await this.#wait(body, context, 0)
+        return undefined
+      case 'deaf':
+        body.deafUntil = this.#watch.world.healed ? 0 : this.#watch.world.time + step.ms
+        return undefined
+      case 'return':
+        return { value: RESULTS[step.what]() }
+    }
+  }
+
+  /** Nothing of this process happens after this: not even what this body would do next. */
+  #crash(body: Body): Promise<never> | undefined {
+    if (this.#watch.world.healed) return undefined
+    this.#watch.coverage.fault('crash inside a body')
+    body.node.crash()
+    this.live.delete(body)
+    this.#submitter.crashed(body.node)
+    return new Promise(() => {})
+  }
+
+  #wait(body: Body, context: JobContext, ms: number): Promise<void> {
+    const { world } = this.#watch
+    return new Promise((resolve, reject) => {
+      const settle = () => {
+        if (context.signal.aborted && world.time >= body.deafUntil) {
+          end()
+          reject(context.signal.reason)
+        } else if (world.healed && ms >= 1_000_000) {
+          end()
+          resolve()
+        }
+      }
+      const end = () => {
+        body.wake = undefined
+        timer.cancel()
+        waking?.cancel()
+      }
+      const timer = body.node.after(ms, () => {
+        end()
+        resolve()
+      })
+      const deafMs = body.deafUntil - world.time
+      const waking = deafMs > 0 && deafMs < ms ? body.node.after(deafMs, settle) : undefined
+      body.wake = settle
+      settle()
+    })
+  }
+}
+
+const RESULTS: Readonly<Record<(Step & { do: 'return' })['what'], () => unknown>> = {
+  nothing: () => undefined,
+  object: () => ({ list: [1, 'two', null], nested: { yes: true } }),
+  unstorable: () => ({ big: 1n }),
+  large: () => 'x'.repeat(1_100_000),
+}
+
+function thrown(step: Step & { do: 'throw' }): Error {
+  const error = new Error('The script says so.')
+  const { code, retryable, retryAfter } = step
+  return Object.assign(error, {
+    ...(code === undefined ? {} : { code }),
+    ...(retryable === undefined ? {} : { retryable }),
+    ...(retryAfter === undefined ? {} : { retryAfter }),
+  })
+}

@@ -1,0 +1,181 @@
+// Owns the account of what simulations have gone through: which facts met which states, which
+// faults happened, which features met, which codes were given, which invariants had work to do.
+// May never judge a run: it only says where nothing has ever happened.
+
+import type { FactType, JobStatus } from '../../core/job.ts'
+import { INVARIANTS, LATER_INVARIANTS } from './invariants.ts'
+
+/** What the swarm switches on and off, feature by feature. */
+export const FEATURES = [
+  ...['dependencies', 'quorum', 'on end', 'ghosts', 'cycles', 'fan-in', 'keys', 'windows'],
+  ...['lanes', 'priorities', 'retries', 'timeouts', 'deaf bodies', 'not idempotent'],
+  ...['enqueue timeout', 'cancel', 'retry again', 'pause', 'caps', 'submit inside', 'live bodies'],
+  ...['short retention', 'delays', 'invalid', 'repeats', 'results', 'unserved types'],
+] as const
+
+export const FAULT_FEATURES = [
+  ...['crash', 'crash steps', 'killers', 'stall', 'jump', 'drift', 'partition', 'deploy', 'drain'],
+  ...['store restart', 'lost requests', 'lost answers', 'duplicates', 'late packets', 'busy'],
+  ...['failures before', 'failures after', 'lost hints', 'reordering', 'short leases'],
+] as const
+
+export type Feature = (typeof FEATURES)[number] | (typeof FAULT_FEATURES)[number]
+
+/** Features of later versions: they have a place here, and nothing draws them yet. */
+export const LATER_FEATURES = [
+  ...['ageing', 'elastic', 'preemption', 'retry budget', 'rates', 'heartbeats', 'breakers'],
+  ...['schedules', 'confirm', 'bounded queues', 'type caps'],
+] as const
+
+/** What happens to packets, processes and the store, as it is counted where it happens. */
+export const FAULTS = [
+  ...['request lost', 'does it and loses the answer', 'delivered twice', 'late', 'reordered'],
+  ...['busy', 'fails before doing it', 'does it and fails', 'hint lost', 'hint doubled'],
+  ...['partition', 'store restart', 'crash', 'crash between two steps', 'crash inside a body'],
+  ...['stall', 'stall inside a body', 'clock jump', 'deploy', 'drain', 'ignores the abort'],
+  ...['restart with the same name', 'arrives after the lease expired', 'submits while stale'],
+] as const
+
+/** Codes that this version can give to a job or to a caller. */
+export const CODES = [
+  ...['HANDLER_FAILED', 'KEY_TAKEN', 'ENQUEUE_TIMEOUT', 'EXECUTION_TIMEOUT', 'CANCELLED'],
+  ...['DEPENDENCY_FAILED', 'CYCLE', 'DUPLICATE_ID', 'UNKNOWN_JOB', 'UNKNOWN_DEPENDENCY'],
+  ...['INVALID_JOB', 'LEASE_LOST', 'LOST', 'OUTCOME_UNKNOWN', 'STORE_UNAVAILABLE', 'CLOSED'],
+  ...['GONE', 'UNSTORABLE', 'TOO_LARGE'],
+] as const
+
+const STATES: readonly (JobStatus | 'gone')[] = [
+  ...(['pending', 'waiting', 'ready', 'running', 'success', 'failed', 'cancelled'] as const),
+  'gone',
+]
+
+/** What a write to the store says has happened, by the step of its move. */
+const FACT_OF: Readonly<Record<string, FactType>> = {
+  succeed: 'succeeded',
+  fail: 'failed',
+  retry: 'failed',
+  timeout: 'timedOut',
+  return: 'returned',
+  settle: 'settled',
+  lose: 'overdue',
+  expire: 'overdue',
+  cascade: 'overdue',
+  forget: 'overdue',
+  cancel: 'cancel',
+  revive: 'retry',
+}
+
+/**
+ * Pairs that cannot be seen at the store, each because whoever decides has read the job first:
+ * what it decides for one state reaches another only if the job moved on the way.
+ */
+const UNSEEN: ReadonlySet<string> = new Set<string>()
+
+export class Coverage {
+  readonly counts: Record<string, number> = {}
+
+  #add(kind: string, name: string, by = 1): void {
+    const cell = `${kind}: ${name}`
+    this.counts[cell] = (this.counts[cell] ?? 0) + by
+  }
+
+  /** A decision reaches the store while the job is in that state. */
+  move(step: string, status: JobStatus | 'gone'): void {
+    this.#add('fact', `${FACT_OF[step] ?? step} x ${status}`)
+  }
+
+  fault(name: string): void {
+    this.#add('fault', name)
+  }
+
+  code(code: string | undefined): void {
+    if (code !== undefined) this.#add('code', code)
+  }
+
+  /** An invariant was checked on something that could have broken it. */
+  checked(invariant: number): void {
+    this.#add('invariant', String(invariant))
+  }
+
+  features(names: readonly string[]): void {
+    for (const [index, name] of names.entries()) {
+      this.#add('feature', name)
+      for (const other of names.slice(index + 1)) this.#add('pair', pairOf(name, other))
+    }
+  }
+
+  merge(counts: Readonly<Record<string, number>>): void {
+    for (const [cell, count] of Object.entries(counts)) {
+      this.counts[cell] = (this.counts[cell] ?? 0) + count
+    }
+  }
+
+  of(kind: string, name: string): number {
+    return this.counts[`${kind}: ${name}`] ?? 0
+  }
+
+  /** Every cell that should have been reached and was not. */
+  holes(): string[] {
+    return expectedCells().filter((cell) => this.counts[cell] === undefined)
+  }
+
+  /** The account for people. */
+  report(): string {
+    const lines = [
+      `Invariants checked: ${INVARIANTS.map((each) => {
+        return `${each} (${this.of('invariant', String(each))})`
+      }).join(', ')}`,
+      `Of later versions: invariants ${LATER_INVARIANTS.join(', ')}; ${LATER_FEATURES.join(', ')}`,
+      ...this.#table('fault', FAULTS),
+      ...this.#table('code', CODES),
+      ...this.#facts(),
+      `Pairs of features: ${this.#pairs()}`,
+    ]
+    const holes = this.holes()
+    lines.push(holes.length === 0 ? 'No holes.' : `Holes: ${holes.join('; ')}`)
+    return lines.join('\n')
+  }
+
+  #table(kind: string, names: readonly string[]): string[] {
+    const cells = names.map((name) => `${name} ${this.of(kind, name)}`)
+    return [`${kind === 'fault' ? 'Faults' : 'Codes'}: ${cells.join(', ')}`]
+  }
+
+  #facts(): string[] {
+    const facts = [...new Set(Object.values(FACT_OF))]
+    const width = 10
+    const head = ''.padEnd(width) + STATES.map((state) => state.padStart(width)).join('')
+    const rows = facts.map((fact) => {
+      const cells = STATES.map((state) => String(this.of('fact', `${fact} x ${state}`)))
+      return fact.padEnd(width) + cells.map((cell) => cell.padStart(width)).join('')
+    })
+    return ['Facts that reached the store, by the state they met:', head, ...rows]
+  }
+
+  #pairs(): string {
+    const all = allPairs()
+    const met = all.filter((pair) => this.of('pair', pair) > 0)
+    return `${met.length} of ${all.length}`
+  }
+}
+
+function pairOf(one: string, other: string): string {
+  return [one, other].sort().join(' + ')
+}
+
+function allPairs(): string[] {
+  const names: readonly string[] = [...FEATURES, ...FAULT_FEATURES]
+  return names.flatMap((name, index) => names.slice(index + 1).map((other) => pairOf(name, other)))
+}
+
+function expectedCells(): string[] {
+  const facts = [...new Set(Object.values(FACT_OF))]
+  const met = facts.flatMap((fact) => STATES.map((state) => `${fact} x ${state}`))
+  return [
+    ...INVARIANTS.map((each) => `invariant: ${each}`),
+    ...FAULTS.map((name) => `fault: ${name}`),
+    ...CODES.map((name) => `code: ${name}`),
+    ...met.filter((cell) => !UNSEEN.has(cell)).map((cell) => `fact: ${cell}`),
+    ...allPairs().map((pair) => `pair: ${pair}`),
+  ]
+}

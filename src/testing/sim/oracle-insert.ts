@@ -1,0 +1,212 @@
+// Owns the answer that an insertion deserves, worked out anew: what is added, what was there
+// already, what is refused and why, and whether a loop would close.
+// May never trust an answer: it is compared, job by job.
+
+import { Live, type NewJob, type Stored, type StoredJob } from '../../core/job.ts'
+import type { InsertAnswer, InsertGroup, Refusal } from '../../store/store.ts'
+import { type Commit, expect, type Watch } from './oracle.ts'
+import type { View } from './view.ts'
+
+/** What becomes of a group: each job's place, or why nothing was stored. */
+type Verdict =
+  | { readonly status: 'stale' }
+  | { readonly status: 'refused'; readonly reasons: readonly string[] }
+  | { readonly status: 'done'; readonly owners: readonly (string | null)[] }
+
+/**
+ * Judges a whole call before its entries are folded. Groups come one after the other, so what an
+ * earlier one adds is there for the next: it is laid over the view.
+ */
+export function judgeInsert(watch: Watch, commit: Commit): void {
+  const groups = commit.call.args[0] as readonly InsertGroup[]
+  const { answer } = commit.answer as { readonly answer: readonly InsertAnswer[] }
+  const overlay = new Overlay(watch.view, commit.now)
+  for (const [index, group] of groups.entries()) {
+    const given = answer[index] as InsertAnswer
+    const verdict = judge(overlay, group)
+    compare(watch, group, verdict, given)
+    if (verdict.status === 'done') overlay.take(group, verdict.owners)
+  }
+}
+
+/** The view with what earlier groups of the same call have added. */
+class Overlay {
+  readonly view: View
+  readonly now: number
+  readonly added = new Map<string, NewJob>()
+  readonly #keys = new Map<string, string>()
+
+  constructor(view: View, now: number) {
+    this.view = view
+    this.now = now
+  }
+
+  get(id: string): { readonly type: string; readonly payload: Stored } | undefined {
+    return this.added.get(id) ?? this.view.jobs.get(id)?.job
+  }
+
+  ownerOf(key: string): string | undefined {
+    return this.#keys.get(key) ?? this.view.ownerOf(key, this.now)
+  }
+
+  knows(id: string): boolean {
+    return this.get(id) !== undefined || this.view.endOf(id, this.now) !== undefined
+  }
+
+  take(group: InsertGroup, owners: readonly (string | null)[]): void {
+    for (const [index, job] of group.jobs.entries()) {
+      if (owners[index] !== null) continue
+      this.added.set(job.id, job)
+      if (job.key !== undefined) this.#keys.set(job.key, job.id)
+    }
+  }
+
+  /** Edges that may still hold a job back, of jobs that have not succeeded. */
+  openDeps(id: string): readonly string[] {
+    const fresh = this.added.get(id)
+    if (fresh !== undefined) return fresh.deps.map((dep) => dep.id).filter((dep) => this.#opens(dep))
+    const seen = this.view.jobs.get(id)
+    if (seen === undefined || seen.status === 'success') return []
+    return [...seen.edges].filter(([, state]) => state !== 'satisfied').map(([dep]) => dep)
+  }
+
+  /** Whether a dependency of a job that is only just added may count in a loop. */
+  #opens(dep: string): boolean {
+    return this.view.endOf(dep, this.now) !== 'success'
+  }
+}
+
+function judge(overlay: Overlay, group: InsertGroup): Verdict {
+  const { fence } = group
+  if (fence !== undefined) {
+    const parent = overlay.view.jobs.get(fence.id)
+    const holds = parent?.status === 'running' && parent.job.lease?.number === fence.lease
+    if (!holds) return { status: 'stale' }
+  }
+  const reasons: string[] = []
+  const owners: (string | null)[] = []
+  const ids = new Set<string>()
+  const keys = new Map<string, string>()
+  const groupIds = new Set(group.jobs.map((job) => job.id))
+  for (const [index, job] of group.jobs.entries()) {
+    const place = placeOf(overlay, group, job, { ids, keys, groupIds })
+    ids.add(job.id)
+    if ('reason' in place) reasons.push(`${index} ${place.reason}`)
+    else if (place.owner === null && job.key !== undefined) keys.set(job.key, job.id)
+    owners.push('owner' in place ? place.owner : null)
+  }
+  if (reasons.length > 0) return { status: 'refused', reasons }
+  const verdict: Verdict = { status: 'done', owners }
+  if (!closesLoop(overlay, group, owners)) return verdict
+  return { status: 'refused', reasons: ['cycle'] }
+}
+
+interface Group {
+  readonly ids: ReadonlySet<string>
+  readonly keys: ReadonlyMap<string, string>
+  readonly groupIds: ReadonlySet<string>
+}
+
+function placeOf(
+  overlay: Overlay,
+  group: InsertGroup,
+  job: NewJob,
+  { ids, keys, groupIds }: Group,
+): { readonly reason: string } | { readonly owner: string | null } {
+  if (ids.has(job.id)) return { reason: 'duplicate' }
+  const known = overlay.get(job.id)
+  if (known !== undefined) {
+    const same = known.type === job.type && isSameValue(known.payload, job.payload)
+    return same ? { owner: job.id } : { reason: 'duplicate' }
+  }
+  const owner = job.key === undefined ? undefined : (keys.get(job.key) ?? overlay.ownerOf(job.key))
+  if (owner !== undefined) return job.minted ? { owner } : { reason: `key ${owner}` }
+  const unknown = job.deps.find((dep) => !groupIds.has(dep.id) && !overlay.knows(dep.id))
+  if (unknown !== undefined && group.unknownDeps === 'reject') {
+    return { reason: `unknown ${unknown.id}` }
+  }
+  return { owner: null }
+}
+
+function isSameValue(one: Stored, other: Stored): boolean {
+  if (one instanceof Live && other instanceof Live) return one.value === other.value
+  return one === other
+}
+
+/** Whether the graph, with the group in it, has a loop through one of the group. */
+function closesLoop(overlay: Overlay, group: InsertGroup, owners: readonly (string | null)[]) {
+  const fresh = group.jobs.filter((_, index) => owners[index] === null)
+  if (fresh.every((job) => job.deps.length === 0)) return false
+  const tried = new Overlay(overlay.view, overlay.now)
+  for (const [id, job] of overlay.added) tried.added.set(id, job)
+  for (const job of fresh) tried.added.set(job.id, job)
+  return fresh.some((job) => job.deps.length > 0 && reaches(tried, job.id))
+}
+
+/** Whether a job can be reached from itself. */
+function reaches(overlay: Overlay, id: string): boolean {
+  const todo = [...overlay.openDeps(id)]
+  const done = new Set<string>()
+  for (let next = todo.pop(); next !== undefined; next = todo.pop()) {
+    if (next === id) return true
+    if (done.has(next)) continue
+    done.add(next)
+    todo.push(...overlay.openDeps(next))
+  }
+  return false
+}
+
+function compare(watch: Watch, group: InsertGroup, verdict: Verdict, given: InsertAnswer): void {
+  const ids = group.jobs.map((job) => job.id)
+  const text = () =>
+    `insert of ${ids.join(', ')}: answered ${brief(given)}, expected ${JSON.stringify(verdict)}`
+  if (verdict.status === 'stale') watch.coverage.fault('submits while stale')
+  const invariant = verdict.status === 'stale' ? 8 : 40
+  expect(watch, invariant, given.status === verdict.status, text, ids)
+  if (given.status === 'refused' && verdict.status === 'refused') {
+    const loop = verdict.reasons[0] === 'cycle'
+    const reasons = given.refusals.map(show)
+    const same = loop ? given.refusals[0]?.reason === 'cycle' : same2(reasons, verdict.reasons)
+    expect(watch, loop ? 32 : 34, same, text, ids)
+    if (loop) checkLoop(watch, group, given.refusals[0] as Refusal, text)
+  }
+  if (given.status !== 'done' || verdict.status !== 'done') return
+  for (const [index, inserted] of given.jobs.entries()) {
+    const owner = verdict.owners[index]
+    const job = group.jobs[index] as NewJob
+    const right = inserted.added === (owner === null) && inserted.job.id === (owner ?? job.id)
+    expect(watch, owner === null || owner === job.id ? 36 : 34, right, text, ids)
+  }
+  if (group.jobs.some((job) => job.deps.length > 0)) watch.coverage.checked(32)
+}
+
+function same2(one: readonly string[], other: readonly string[]): boolean {
+  return one.length === other.length && one.every((each, index) => each === other[index])
+}
+
+function show(refusal: Refusal): string {
+  if (refusal.reason === 'key') return `${refusal.index} key ${refusal.owner}`
+  if (refusal.reason === 'unknown') return `${refusal.index} unknown ${refusal.dep}`
+  return `${refusal.index} ${refusal.reason}`
+}
+
+function brief(answer: InsertAnswer): string {
+  if (answer.status === 'refused') return JSON.stringify(answer)
+  if (answer.status === 'stale') return 'stale'
+  return `done (${answer.jobs.map((each) => `${each.job.id}${each.added ? '+' : ''}`).join(' ')})`
+}
+
+/** A loop that is shown is one: each id waits for the one before. */
+function checkLoop(watch: Watch, group: InsertGroup, refusal: Refusal, text: () => string): void {
+  if (refusal.reason !== 'cycle') return
+  const { path } = refusal
+  const own = new Map(group.jobs.map((job) => [job.id, job]))
+  const depsOf = (id: string) =>
+    (own.get(id) ?? (watch.view.jobs.get(id)?.job as StoredJob | undefined))?.deps ?? []
+  const linked = path.every((id, index) => {
+    const before = path[index - 1]
+    return before === undefined || depsOf(id).some((dep) => dep.id === before)
+  })
+  const closed = path.length > 1 && path[0] === path.at(-1)
+  expect(watch, 32, linked && closed, () => `${text()}: the loop shown is none`)
+}

@@ -1,0 +1,45 @@
+// Owns what the oracles have in common: the run they watch, and how they complain.
+// May never repair anything: the first violation ends the run.
+
+import type { JobEvent, StoredJob } from '../../core/job.ts'
+import type { Store } from '../../store/store.ts'
+import type { Coverage } from './coverage.ts'
+import { type Invariant, Violation } from './invariants.ts'
+import type { Call } from './link.ts'
+import type { Script } from './plan.ts'
+import type { View } from './view.ts'
+import type { World } from './world.ts'
+
+/** What every oracle is given. */
+export interface Watch {
+  readonly world: World
+  readonly view: View
+  readonly coverage: Coverage
+  /** The store itself, behind all links. */
+  readonly raw: Store
+  /** What the body of a job was told to do. */
+  scriptOf(job: StoredJob): Script | undefined
+}
+
+/** One write, with everything that it has done. */
+export interface Commit {
+  readonly call: Call
+  readonly answer: unknown
+  readonly now: number
+  readonly events: readonly JobEvent[]
+  /** The records as they were before and are now, by id; `after` is null for one that is gone. */
+  readonly before: ReadonlyMap<string, StoredJob>
+  readonly after: ReadonlyMap<string, StoredJob | null>
+}
+
+/** Complains unless `holds`; either way, the invariant has been put to the test. */
+export function expect(
+  watch: Watch,
+  invariant: Invariant,
+  holds: boolean,
+  text: () => string,
+  jobs: readonly string[] = [],
+): void {
+  watch.coverage.checked(invariant)
+  if (!holds) throw new Violation(invariant, text(), jobs)
+}

@@ -1,0 +1,243 @@
+// Owns the oracles' turn after every write to the store: read what it logged, judge it, fold it,
+// compare. May never be skipped for a write, and may never write.
+
+import type { JobEvent, Move, NewJob, StoredJob } from '../../core/job.ts'
+import type { ExtendAsk, InsertAnswer, InsertGroup, Moved } from '../../store/store.ts'
+import { copyJob, differences, isEnd } from './copy.ts'
+import type { Call } from './link.ts'
+import { type Commit, expect, type Watch } from './oracle.ts'
+import { judgeApply } from './oracle-apply.ts'
+import { judgeInsert } from './oracle-insert.ts'
+import {
+  judgeConfigure,
+  judgeExtend,
+  judgeKeys,
+  judgeLanes,
+  judgeLease,
+  judgeOverdue,
+} from './oracle-lease.ts'
+import { checkBackoff, checkEvent, checkRecord, checkTerms } from './oracle-records.ts'
+import type { Seen } from './view.ts'
+
+/** Calls that may change something. */
+const WRITES: ReadonlySet<string> = new Set([
+  'insert',
+  'lease',
+  'overdue',
+  'apply',
+  'extend',
+  'configure',
+])
+
+/** Every so many writes, everything is compared and not only what was touched. */
+const FULL_CHECK = 50
+const COUNT_CHECK = 10
+
+const PAGE = 500
+
+export class Oracles {
+  readonly watch: Watch
+  #lastSeq = 0
+  #writes = 0
+
+  constructor(watch: Watch) {
+    this.watch = watch
+  }
+
+  /** To be called right after a call has been done, before anything else happens. */
+  async after(call: Call, answer: unknown): Promise<void> {
+    if (!WRITES.has(call.name)) return
+    this.#writes += 1
+    const commit = await this.#read(call, answer)
+    if (call.name === 'insert') judgeInsert(this.watch, commit)
+    if (call.name === 'apply') judgeApply(this.watch, commit)
+    if (call.name === 'overdue') judgeOverdue(this.watch, commit)
+    this.#fold(commit)
+    if (call.name === 'lease') judgeLease(this.watch, commit)
+    if (call.name === 'extend') judgeExtend(this.watch, commit)
+    if (call.name === 'configure') judgeConfigure(this.watch, commit)
+    this.#compare(commit)
+    if (this.#writes % COUNT_CHECK === 0) await this.#checkCounts()
+    if (this.#writes % FULL_CHECK === 0) await this.checkAll()
+  }
+
+  async #read(call: Call, answer: unknown): Promise<Commit> {
+    const { raw, view, world } = this.watch
+    const events: JobEvent[] = []
+    for (let more = true; more; ) {
+      const page = await raw.events(this.#lastSeq, 1_000)
+      events.push(...page.events)
+      this.#lastSeq = page.events.at(-1)?.seq ?? this.#lastSeq
+      more = page.events.length === 1_000
+    }
+    const ids = [...this.#touched(call, answer, events)]
+    const records = await raw.get(ids)
+    const before = new Map<string, StoredJob>()
+    const after = new Map<string, StoredJob | null>()
+    for (const [index, id] of ids.entries()) {
+      const record = records[index] ?? null
+      after.set(id, record === null ? null : copyJob(record))
+      const seen = view.jobs.get(id)
+      if (seen !== undefined) before.set(id, seen.job)
+    }
+    return { call, answer, now: world.time, events, before, after }
+  }
+
+  /** Every job that the call can have changed. */
+  #touched(call: Call, answer: unknown, events: readonly JobEvent[]): Set<string> {
+    const { view } = this.watch
+    const ids = new Set<string>()
+    for (const { job, to, event } of events) {
+      ids.add(job)
+      if (!isEnd(to) && event !== 'job:revived') continue
+      for (const namer of view.namers.get(job) ?? []) ids.add(namer.job.id)
+      for (const dep of view.jobs.get(job)?.job.deps ?? []) ids.add(dep.id)
+    }
+    if (call.name === 'apply') {
+      for (const { id, step } of call.args[0] as readonly Move[]) {
+        ids.add(id)
+        if (step !== 'forget') continue
+        for (const dep of view.jobs.get(id)?.job.deps ?? []) ids.add(dep.id)
+      }
+    }
+    if (call.name === 'extend') {
+      const { held, holder } = call.args[0] as ExtendAsk
+      for (const { id } of held) ids.add(id)
+      for (const seen of [...view.of('running'), ...view.holds]) {
+        if (seen.job.lease?.holder === holder) ids.add(seen.job.id)
+      }
+    }
+    if (call.name === 'insert') {
+      for (const id of inserted(call, answer)) ids.add(id)
+    }
+    return ids
+  }
+
+  #fold(commit: Commit): void {
+    const { view, world } = this.watch
+    for (const event of commit.events) {
+      const seen = view.jobs.get(event.job)
+      checkEvent(this.watch, seen, event)
+      const record = commit.after.get(event.job)
+      if (seen === undefined) {
+        if (record === undefined || record === null) continue
+        view.add(record, event, commit.now).log.push(event)
+      } else view.fold(seen, event, commit.now)
+      world.trace.add(`${event.at} ${event.seq} ${event.job} ${event.event} ${event.to}`)
+      this.watch.coverage.code(event.code)
+    }
+    if (commit.call.name === 'apply') this.#forget(commit)
+  }
+
+  /** What is forgotten leaves no entry in the log. */
+  #forget(commit: Commit): void {
+    const { answer } = commit.answer as { readonly answer: readonly Moved[] }
+    for (const [index, move] of (commit.call.args[0] as readonly Move[]).entries()) {
+      const seen = this.watch.view.jobs.get(move.id)
+      if (move.step !== 'forget' || answer[index]?.status !== 'moved' || seen === undefined) continue
+      this.watch.view.forget(seen, move.keepMs, commit.now)
+    }
+  }
+
+  #compare(commit: Commit): void {
+    const { view } = this.watch
+    const lanes = new Set<string>()
+    const own = new Map<string, JobEvent[]>()
+    for (const event of commit.events) {
+      const list = own.get(event.job)
+      if (list === undefined) own.set(event.job, [event])
+      else list.push(event)
+    }
+    for (const [id, record] of commit.after) {
+      const seen = view.jobs.get(id)
+      const there = (record !== null) === (seen !== undefined)
+      expect(this.watch, 1, there, () => `${id}: is ${record === null ? 'gone' : 'there'}`, [id])
+      if (record === null || seen === undefined) continue
+      seen.job = record
+      if (record.lease?.hold === true) view.holds.add(seen)
+      else if (view.holds.delete(seen)) seen.admitted = false
+      if (record.exclusive !== undefined) lanes.add(record.exclusive)
+      this.#checkHold(seen, commit)
+      checkRecord(this.watch, seen, commit, own.get(id) ?? [])
+      judgeKeys(this.watch, seen)
+      for (const event of own.get(id) ?? []) {
+        checkTerms(this.watch, seen, event, commit.call.name === 'extend')
+      }
+      const last = own.get(id)?.at(-1)
+      if (last !== undefined && BACKS_OFF.has(last.event)) checkBackoff(this.watch, seen, last)
+    }
+    judgeLanes(this.watch, lanes)
+  }
+
+  /** A hold has a number of its own, the slot of the lease that it was, and its deadline. */
+  #checkHold(seen: Seen, commit: Commit): void {
+    const { job } = seen
+    const before = commit.before.get(job.id)
+    if (job.lease?.hold !== true || before?.lease?.hold !== false) return
+    const { view } = this.watch
+    const fresh = job.lease.number > view.lastLease
+    view.lastLease = Math.max(view.lastLease, job.lease.number)
+    expect(this.watch, 7, fresh, () => `${job.id}: its hold has an old number`, [job.id])
+    const same = job.deadline === before.deadline && job.lease.holder === before.lease.holder
+    expect(this.watch, 20, same, () => `${job.id}: its hold is not what its lease was`, [job.id])
+  }
+
+  /** 2, 3: what the store counts is what there is. */
+  async #checkCounts(): Promise<void> {
+    const { raw, view } = this.watch
+    const counted = await raw.count()
+    const tally = new Map<string, number>()
+    for (const { job, status } of view.jobs.values()) {
+      for (const cell of [`${job.type} ${status}`, `pool ${job.pool} ${status}`]) {
+        tally.set(cell, (tally.get(cell) ?? 0) + 1)
+      }
+    }
+    const check = (cell: string, count: number) => {
+      const text = () => `counted ${count} of ${cell}, there are ${tally.get(cell) ?? 0}`
+      expect(this.watch, 3, count === (tally.get(cell) ?? 0), text)
+    }
+    for (const [type, states] of Object.entries(counted.types)) {
+      for (const [status, count] of Object.entries(states)) check(`${type} ${status}`, count)
+    }
+    for (const [name, pool] of Object.entries(counted.pools)) {
+      const { states, running } = pool
+      for (const [status, count] of Object.entries(states)) check(`pool ${name} ${status}`, count)
+      const used = view.used(name)
+      expect(this.watch, 20, running === used, () => `${name}: ${running} slots, not ${used}`)
+    }
+    const { forgotten } = counted
+    const all = view.added === view.jobs.size + view.forgotten && forgotten === view.forgotten
+    expect(this.watch, 3, all, () => `${view.added} added, ${view.jobs.size} and ${forgotten}`)
+  }
+
+  /** 2, 6: nothing has changed that no call has touched. */
+  async checkAll(): Promise<void> {
+    const { raw, view } = this.watch
+    let count = 0
+    for (let after: number | null = 0; after !== null; ) {
+      const page: Awaited<ReturnType<typeof raw.list>> = await raw.list({ after, limit: PAGE })
+      for (const job of page.jobs) {
+        const seen = view.jobs.get(job.id)
+        const changed = seen === undefined ? ['being there'] : differences(seen.job, copyJob(job))
+        const text = () => `${job.id}: ${changed.join(', ')} changed, and nothing touched it`
+        expect(this.watch, 6, changed.length === 0, text, [job.id])
+        count += 1
+      }
+      after = page.after
+    }
+    expect(this.watch, 2, count === view.jobs.size, () => `${count} listed of ${view.jobs.size}`)
+  }
+}
+
+const BACKS_OFF: ReadonlySet<string> = new Set(['job:retry', 'job:timeout', 'job:lost'])
+
+function inserted(call: Call, answer: unknown): string[] {
+  const groups = call.args[0] as readonly InsertGroup[]
+  const answers = (answer as { readonly answer: readonly InsertAnswer[] }).answer
+  const asked = groups.flatMap((group) => group.jobs.map((job: NewJob) => job.id))
+  const given = answers.flatMap((each) =>
+    each.status === 'done' ? each.jobs.map(({ job }) => job.id) : [],
+  )
+  // An id that was refused is looked at, too: it must not be there.
+  return [...asked, ...given]
+}

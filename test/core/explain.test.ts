@@ -1,0 +1,329 @@
+// Owns what people are told about a job. May never accept a silence.
+
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { type ExplainFacts, explain } from '../../src/core/explain.ts'
+import { type Dep, type JobStatus, Live, STATUSES, type StoredJob } from '../../src/core/job.ts'
+import { addCounts, emptyCounts, snapshotOf, viewOf } from '../../src/core/view.ts'
+import { HOLD, jobOf, LEASE, TERMS } from './helpers.ts'
+
+const NOW = 100_000
+const POOL = { concurrency: 2, paused: false, running: 0 }
+
+type Standing = ExplainFacts['standing']
+
+function facts(standing: Partial<Standing> = {}, more: Partial<ExplainFacts> = {}): ExplainFacts {
+  const idle = { ahead: 0, pool: POOL, laneHolder: undefined, deps: [], served: true }
+  return { standing: { ...idle, ...standing }, now: NOW, ...more }
+}
+
+function dep(id: string, status: JobStatus | 'unknown'): Standing['deps'][number] {
+  return { id, on: 'success', status }
+}
+
+function waitingFor(deps: Standing['deps'], fields: Partial<StoredJob> = {}): StoredJob {
+  const own: readonly Dep[] = deps.map(({ id, on }) => ({ id, on }))
+  const counts = { needs: deps.length, open: deps.length }
+  return jobOf({ status: 'waiting', deps: own, ...counts, ...fields })
+}
+
+const FULL = { ...POOL, running: 2 }
+const BUSY = [dep('b', 'running'), dep('c', 'pending')]
+const MANY = ['b', 'c', 'd', 'e', 'f'].map((id) => dep(id, 'ready'))
+const BOOM = { error: { name: 'Error', message: 'Out of\n paper.' }, code: 'BOOM' }
+const attempt = { attempt: 1, startedAt: 1, queuedMs: 0, worker: 'w1' }
+
+const retrying = jobOf({ attempts: 2, starts: 2, availableAt: NOW + 4_200, ...BOOM })
+const failed = jobOf({ status: 'failed', finishedAt: NOW - 60_000, starts: 1, ...BOOM })
+const cancelled = jobOf({ status: 'cancelled', finishedAt: NOW - 1_000 })
+
+const ANSWERS: readonly [string, StoredJob, ExplainFacts, string, ...string[]][] = [
+  ['a delay', jobOf({ availableAt: NOW + 60_000 }), facts(), 'delayed', 'due in 1 m'],
+  [
+    'a back-off',
+    { ...retrying, terms: { ...TERMS, retries: 3 } },
+    facts(),
+    'backoff',
+    'Attempt 2 of 4',
+    'BOOM: Out of paper;',
+    'in 4.2 s',
+  ],
+  [
+    'a loss',
+    jobOf({ lost: 2, starts: 2, availableAt: NOW + 1_000, log: [{ ...attempt, outcome: 'lost' }] }),
+    facts(),
+    'lost',
+    '2 times',
+    'in 1 s',
+  ],
+  [
+    'two dependencies',
+    waitingFor(BUSY),
+    facts({ deps: BUSY }),
+    'dependency',
+    'jobs "b" (running) and "c" (pending)',
+  ],
+  [
+    'many dependencies',
+    waitingFor(MANY),
+    facts({ deps: MANY }),
+    'dependency',
+    '"b" (ready), "c" (ready), "d" (ready) and 2 more',
+  ],
+  [
+    'any of many',
+    waitingFor(MANY, { depMode: 'any', needs: 1 }),
+    facts({ deps: MANY }),
+    'dependency',
+    '1 of 5 (any 1 of its 5 dependencies',
+  ],
+  [
+    'a second of three, one of which is unknown',
+    waitingFor([...BUSY, dep('x', 'unknown')], { depMode: 2, needs: 2 }),
+    facts({ deps: [...BUSY, dep('x', 'unknown')] }),
+    'dependency',
+    '"x" (not submitted)',
+  ],
+  [
+    'an id that nobody has submitted',
+    waitingFor([dep('b', 'ready'), dep('x', 'unknown')]),
+    facts({ deps: [dep('b', 'ready'), dep('x', 'unknown')] }),
+    'unknown-dependency',
+    'job "x", which nobody has submitted',
+    'Submit it',
+  ],
+  [
+    'a doomed one',
+    waitingFor([dep('b', 'failed')], { open: 0, cause: 'root' }),
+    facts({ deps: [dep('b', 'failed')] }),
+    'doomed',
+    'job "root" did not succeed',
+    'retry',
+  ],
+  [
+    'a lane',
+    jobOf({ status: 'waiting', exclusive: 'account:42' }),
+    facts({ laneHolder: 'z' }),
+    'lane',
+    '"account:42"',
+    'job "z"',
+  ],
+  ['a free lane', jobOf({ status: 'waiting', exclusive: 'l' }), facts(), 'lane', 'It is next'],
+  [
+    'no handler, which comes before the pause',
+    jobOf({ status: 'ready' }),
+    facts({ served: false, pool: { ...FULL, paused: true } }),
+    'no-handler',
+    '"mail"',
+    'start a worker',
+  ],
+  [
+    'a pause, which comes before the full pool',
+    jobOf({ status: 'ready' }),
+    facts({ pool: { ...FULL, paused: true } }),
+    'paused',
+    'Resume',
+  ],
+  [
+    'a full pool',
+    jobOf({ status: 'ready' }),
+    facts({ pool: FULL, ahead: 999 }),
+    'pool-full',
+    '2 of 2 running',
+    'number 1000 in line',
+  ],
+  [
+    'a place that nobody counts',
+    jobOf({ status: 'ready' }),
+    facts({ pool: FULL, ahead: 1_000 }),
+    'pool-full',
+    'beyond 1,000',
+  ],
+  ['a free slot', jobOf({ status: 'ready' }), facts({ ahead: 3 }), 'next', 'starts at once'],
+  [
+    'a body of its own, which needs no handler elsewhere',
+    jobOf({ status: 'ready', body: {} }),
+    facts({ served: false }),
+    'next',
+    'starts at once',
+  ],
+  [
+    'a run',
+    jobOf({ status: 'running', lease: LEASE, starts: 2, startedAt: NOW - 3_000 }),
+    facts(),
+    'running',
+    'on worker "w1", attempt 2, for 3 s',
+  ],
+  [
+    'a run of a worker that is gone',
+    jobOf({ status: 'running', lease: LEASE, starts: 2, deadline: NOW + 5_000 }),
+    facts({}, { leaseHolderAlive: false }),
+    'running',
+    'ends in 5 s',
+  ],
+  [
+    'a success',
+    jobOf({ status: 'success', finishedAt: NOW - 1_000, starts: 2 }),
+    facts(),
+    'success',
+    '1 s ago, after 2 attempts',
+  ],
+  ['a failure', failed, facts(), 'failed', '1 m ago with BOOM: Out of paper.', 'retry'],
+  [
+    'a cancellation',
+    { ...cancelled, code: 'CANCELLED', error: { name: 'AxError', message: 'Not today.' } },
+    facts(),
+    'cancelled',
+    'CANCELLED: Not today.',
+  ],
+  ['a cascade', { ...cancelled, cause: 'root' }, facts(), 'cancelled', 'job "root"', 'downstream'],
+  ['a hold', { ...cancelled, lease: HOLD }, facts(), 'stopping', 'worker "w1"', 'keeps its slot'],
+]
+
+describe('explain', () => {
+  it.each(ANSWERS)('says of %s what it is and what to do', (_, job, given, reason, ...parts) => {
+    const answer = explain(job, given)
+    expect(answer).toMatchObject({ id: 'a', status: job.status, reason })
+    for (const part of parts) expect(answer.text).toContain(part)
+  })
+
+  it('knows every reason', () => {
+    const reasons = ANSWERS.map(([, job, given]) => explain(job, given).reason)
+    expect([...new Set(reasons)].sort()).toEqual([
+      'backoff',
+      'cancelled',
+      'delayed',
+      'dependency',
+      'doomed',
+      'failed',
+      'lane',
+      'lost',
+      'next',
+      'no-handler',
+      'paused',
+      'pool-full',
+      'running',
+      'stopping',
+      'success',
+      'unknown-dependency',
+    ])
+  })
+
+  it('names the blockers, the time and the place for programs', () => {
+    expect(explain(waitingFor(BUSY), facts({ deps: BUSY })).blockedBy).toEqual([
+      { id: 'b', status: 'running' },
+      { id: 'c', status: 'pending' },
+    ])
+    expect(explain(retrying, facts()).until).toBe(NOW + 4_200)
+    const ready = jobOf({ status: 'ready' })
+    expect(explain(ready, facts({ pool: FULL, ahead: 4 })).position).toBe(5)
+    expect(explain(ready, facts({ pool: FULL, ahead: 1_000 }))).not.toHaveProperty('position')
+  })
+
+  it('has an answer for every job, whatever it is told', () => {
+    const statuses = fc.constantFrom<JobStatus | 'unknown'>(...STATUSES, 'unknown')
+    const deps = fc.array(statuses, { maxLength: 6 })
+    const jobs = fc.record({
+      status: fc.constantFrom(...STATUSES),
+      needs: fc.nat(3),
+      open: fc.nat(6),
+      attempts: fc.nat(3),
+      lost: fc.nat(3),
+      starts: fc.nat(3),
+      lease: fc.constantFrom(undefined, LEASE, HOLD),
+      exclusive: fc.constantFrom(undefined, 'l'),
+      cause: fc.constantFrom(undefined, 'root'),
+      availableAt: fc.nat(2 * NOW),
+    })
+    const booleans = fc.tuple(fc.boolean(), fc.boolean(), fc.boolean())
+    fc.assert(
+      fc.property(jobs, deps, booleans, fc.nat(2_000), (job, list, [a, b, c], ahead) => {
+        const named = list.map((status, index) => dep(`d${index}`, status))
+        const pool = { ...POOL, running: ahead % 3, paused: a }
+        const standing = { ahead, pool, laneHolder: b ? 'z' : undefined, deps: named, served: c }
+        const answer = explain(
+          jobOf({ ...job, deps: named }),
+          facts(standing, { leaseHolderAlive: a }),
+        )
+        expect(answer.reason).toMatch(/^[a-z-]+$/)
+        expect(answer.text).toMatch(/^[A-Z].*\.$/)
+        expect(answer.text).not.toMatch(/undefined|NaN|\[object|-\d+ /)
+      }),
+      { numRuns: 500 },
+    )
+  })
+})
+
+describe('a view of a job', () => {
+  const stored = jobOf({
+    payload: '{"x":[1]}',
+    result: 'null',
+    deps: [{ id: 'b', on: 'end' }],
+    log: [{ ...attempt, outcome: 'success' }],
+    startedAt: 5,
+    finishedAt: 6,
+    key: 'k',
+  })
+
+  it('is a plain copy with the values read back', () => {
+    const view = viewOf(stored, 0.5)
+    expect(view).toMatchObject({
+      id: 'a',
+      payload: { x: [1] },
+      result: null,
+      startedAt: 5,
+      key: 'k',
+    })
+    expect(view).toMatchObject({ timeout: 0, retries: 0, finishedAt: 6, progress: 0.5 })
+    expect(view.deps).toEqual(stored.deps)
+    expect(view.deps[0]).not.toBe(stored.deps[0])
+    expect(view.attemptLog).toEqual(stored.log)
+    expect(view.attemptLog[0]).not.toBe(stored.log[0])
+    expect(JSON.parse(JSON.stringify(view))).toEqual(view)
+  })
+
+  it('has no property for what does not apply', () => {
+    const optional = ['startedAt', 'finishedAt', 'result', 'error', 'cause', 'key', 'exclusive']
+    const view = viewOf(jobOf())
+    for (const name of [...optional, 'flow', 'progress']) expect(view).not.toHaveProperty(name)
+  })
+
+  it('hands out a live value by reference', () => {
+    const value = new Map()
+    const view = viewOf(jobOf({ payload: new Live(value), result: new Live(value) }))
+    expect([view.payload, view.result]).toEqual([value, value])
+    expect(view.payload).toBe(value)
+  })
+})
+
+describe('a snapshot', () => {
+  it('sums up, and marks what is cancelled but not stopped', () => {
+    const mail = { ...emptyCounts(), ready: 2, success: 3 }
+    const types = Object.fromEntries([
+      ['mail', mail],
+      ['__proto__', { ...emptyCounts(), running: 1, cancelled: 1 }],
+    ])
+    const held = [
+      jobOf({ status: 'running', lease: LEASE, startedAt: NOW - 30 }),
+      jobOf({ id: 'b', status: 'cancelled', lease: HOLD, startedAt: NOW - 20 }),
+    ]
+    const pools = { default: { concurrency: 2, paused: false, running: 2, ready: 2 } }
+    const failures = { BOOM: 4 }
+    const snapshot = snapshotOf({ at: NOW, types, pools, failures, held }, 7)
+    expect(snapshot).toMatchObject({ at: NOW, total: 7, zombies: 7, failures, pools })
+    expect(snapshot.states).toMatchObject({ ready: 2, success: 3, running: 1, cancelled: 1 })
+    expect(Object.keys(snapshot.types)).toEqual(['mail', '__proto__'])
+    expect(snapshot.types.mail).not.toBe(mail)
+    expect(snapshot.running).toEqual([
+      { id: 'a', type: 'mail', forMs: 30, worker: 'w1' },
+      { id: 'b', type: 'mail', forMs: 20, worker: 'w1', stopping: true },
+    ])
+  })
+
+  it('adds counts up', () => {
+    const sum = emptyCounts()
+    addCounts(sum, { ...emptyCounts(), failed: 2 })
+    addCounts(sum, { ...emptyCounts(), failed: 1, ready: 1 })
+    expect(sum).toEqual({ ...emptyCounts(), failed: 3, ready: 1 })
+  })
+})

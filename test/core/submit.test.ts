@@ -1,0 +1,383 @@
+// Owns what may be submitted, and what every refusal says. May never store anything.
+
+import { describe, expect, it } from 'vitest'
+import { Live, type NewJob } from '../../src/core/job.ts'
+import {
+  backoffFunctionOf,
+  type JobBody,
+  resolveType,
+  type SubmitContext,
+  toNewJob,
+} from '../../src/core/submit.ts'
+import type { JobInput, TypePolicy } from '../../src/core/types.ts'
+import { contextOf, type Refused, refusalOf } from './helpers.ts'
+
+const DATA = contextOf()
+const LIVE = contextOf({ keepsLive: true, storeName: 'memory' })
+
+function submit(input: object, context: SubmitContext = DATA): NewJob {
+  return toNewJob(input as JobInput, context)
+}
+
+function refused(input: object, context: SubmitContext = DATA): Refused {
+  return refusalOf(() => toNewJob(input as JobInput, context))
+}
+
+function mail(fields: object): object {
+  return { type: 'mail', ...fields }
+}
+
+function withType(policy: TypePolicy, more: Partial<SubmitContext> = {}): SubmitContext {
+  const mailType = resolveType('mail', policy)
+  return contextOf({ typeOf: (type) => (type === 'mail' ? mailType : undefined), ...more })
+}
+
+describe('a submission', () => {
+  it('of a type alone has the documented defaults', () => {
+    expect(submit({ type: 'mail' }, contextOf())).toEqual({
+      id: 'minted-1',
+      type: 'mail',
+      pool: 'default',
+      flow: undefined,
+      payload: undefined,
+      body: undefined,
+      terms: {
+        timeoutMs: 0,
+        retries: 0,
+        backoff: { type: 'exponential', delayMs: 1_000, maxMs: 30_000, factor: 2, jitter: true },
+        maxLost: 3,
+        idempotent: true,
+      },
+      priority: 50,
+      weight: 50,
+      delayMs: 0,
+      enqueueTimeoutMs: 0,
+      deps: [],
+      depMode: 'all',
+      key: undefined,
+      keyForMs: 0,
+      exclusive: undefined,
+      minted: true,
+    })
+  })
+
+  it('may say everything there is to say', () => {
+    const input: JobInput = {
+      id: 'j1',
+      type: 'mail',
+      payload: { to: ['a'] },
+      priority: 70,
+      deps: ['a', { id: 'b', on: 'end' }],
+      depMode: 1,
+      timeout: '5s',
+      retries: 4,
+      backoff: { type: 'fixed', delay: '2s', max: '1m', jitter: false },
+      delay: '10m',
+      enqueueTimeout: 500,
+      key: 'k',
+      dedupe: { for: '1h' },
+      exclusive: 'account:42',
+      pool: 'p',
+      flow: 'f',
+      idempotent: false,
+    }
+    expect(submit(input)).toEqual({
+      id: 'j1',
+      type: 'mail',
+      pool: 'p',
+      flow: 'f',
+      payload: '{"to":["a"]}',
+      body: undefined,
+      terms: {
+        timeoutMs: 5_000,
+        retries: 4,
+        backoff: { type: 'fixed', delayMs: 2_000, maxMs: 60_000, factor: 2, jitter: false },
+        maxLost: 4,
+        idempotent: false,
+      },
+      priority: 70,
+      weight: 70,
+      delayMs: 600_000,
+      enqueueTimeoutMs: 500,
+      deps: [
+        { id: 'a', on: 'success' },
+        { id: 'b', on: 'end' },
+      ],
+      depMode: 1,
+      key: 'k',
+      keyForMs: 3_600_000,
+      exclusive: 'account:42',
+      minted: false,
+    })
+  })
+
+  it('may leave a key undefined: that is no wish', () => {
+    const input = { type: 'mail', id: undefined, key: undefined, retries: undefined }
+    expect(submit(input)).toMatchObject({ minted: true, key: undefined })
+  })
+
+  it('begins at a moment, counted from now; the past is now', () => {
+    expect(submit(mail({ availableAt: 1_000_250 })).delayMs).toBe(250)
+    expect(submit(mail({ availableAt: 1_000_000.5 })).delayMs).toBe(1)
+    expect(submit(mail({ availableAt: 5 })).delayMs).toBe(0)
+    expect(submit(mail({ delay: '30d' })).delayMs).toBe(2_592_000_000)
+  })
+
+  it('takes a fixed delay longer than the default cap for what it says', () => {
+    const { terms } = submit(mail({ retries: 1, backoff: { type: 'fixed', delay: '10m' } }))
+    expect(terms.backoff).toMatchObject({ delayMs: 600_000, maxMs: 600_000 })
+  })
+})
+
+describe('terms', () => {
+  it('are one object for all jobs that ask for nothing of their own', () => {
+    const context = withType({ retries: 2, timeout: '1s' })
+    const first = submit(mail({ payload: 1 }), context).terms
+    expect(submit(mail({ payload: 2, priority: 9, key: 'k', delay: 5 }), context).terms).toBe(first)
+    expect(submit(mail({ idempotent: true }), context).terms).toBe(first)
+    expect(submit({ type: 'a' }).terms).toBe(submit({ type: 'b' }, contextOf()).terms)
+  })
+
+  it('take from the type what the job does not say', () => {
+    const backoff = { type: 'fixed', delay: 7 } as const
+    const context = withType({ pool: 'p', priority: 80, retries: 2, timeout: '1s', backoff })
+    const job = submit(mail({ retries: 5 }), context)
+    expect(job).toMatchObject({ pool: 'p', priority: 80, weight: 80 })
+    expect(job.terms).toMatchObject({ timeoutMs: 1_000, retries: 5, maxLost: 5 })
+    expect(job.terms.backoff).toBe(submit(mail({}), context).terms.backoff)
+    expect(submit(mail({ timeout: 0 }), context).terms.timeoutMs).toBe(0)
+  })
+
+  it('let a lost job run as often as it is retried, or three times, or as the type says', () => {
+    expect(submit(mail({ retries: 9 })).terms.maxLost).toBe(9)
+    expect(submit(mail({ retries: 1 })).terms.maxLost).toBe(3)
+    const context = withType({ maxLost: 1 })
+    expect(submit(mail({}), context).terms.maxLost).toBe(1)
+    expect(submit(mail({ retries: 9 }), context).terms.maxLost).toBe(1)
+  })
+
+  it('leave the back-off to the function of the type, unless the job describes its own', () => {
+    const own = (attempt: number) => attempt * 10
+    const type = resolveType('mail', { retries: 3, backoff: own })
+    const context = contextOf({ typeOf: () => type })
+    const plain = submit(mail({ timeout: 5 }), context)
+    expect(backoffFunctionOf(plain.terms, type)).toBe(own)
+    const described = submit(mail({ backoff: { type: 'fixed' } }), context)
+    expect(backoffFunctionOf(described.terms, type)).toBeUndefined()
+  })
+})
+
+describe('a job with its own execute', () => {
+  const execute = () => 1
+
+  it('carries it, its payload and its back-off by reference', () => {
+    const payload = new Map()
+    const backoff = () => 5
+    const job = submit({ execute, payload, retries: 1, backoff }, LIVE)
+    expect(job.type).toBe('task')
+    expect(job.payload).toBeInstanceOf(Live)
+    expect((job.payload as Live).value).toBe(payload)
+    expect(job.body).toEqual({ execute, payload, backoff })
+    expect((job.body as JobBody).payload).toBe(payload)
+  })
+
+  it('may have a type as well, whose terms hold and whose handler does not', () => {
+    const backoff = () => 5
+    const context = withType({ retries: 2, pool: 'p', backoff }, { keepsLive: true })
+    const job = submit(mail({ execute }), context)
+    expect(job).toMatchObject({ type: 'mail', pool: 'p', body: { execute, backoff } })
+    const own = submit(mail({ execute, backoff: { type: 'fixed' } }), context)
+    expect(own.body).not.toHaveProperty('backoff')
+  })
+
+  it('is refused by a store that keeps data only, which says what to do instead', () => {
+    const refusal = refused({ execute })
+    expect(refusal).toMatchObject({ code: 'INVALID_JOB', option: 'execute' })
+    expect(refusal.message).toContain('the store sqlite keeps data only')
+    expect(refusal.message).toContain('scheduler.define')
+  })
+})
+
+describe('C84: what would be ignored is refused', () => {
+  it.each([
+    [{ backof: {} }, 'backof', "'backoff'"],
+    [{ dependsOn: ['a'] }, 'dependsOn', "'deps'"],
+    [{ retries: 3, backoff: { type: 'exponential', base: 100 } }, 'base', 'delay'],
+    [{ retries: 3, backoff: { type: 'exp' } }, '"exp"', "'exponential'"],
+    [{ backoff: { type: 'fixed' } }, 'backoff', 'no effect with retries 0'],
+    [{ retries: 0, backoff: { type: 'fixed' } }, 'backoff', 'no effect with retries 0'],
+    [{ retries: 1, backoff: { type: 'fixed', factor: 2 } }, 'factor', "type 'fixed'"],
+    [{ retries: 1, backoff: { delay: 5 } }, 'type of backoff', "'fixed' or 'exponential'"],
+    [{ dedupe: { for: 5 } }, 'dedupe', 'without key'],
+    [{ key: 'k', dedupe: { form: 5 } }, 'form', "'for'"],
+    [{ deps: [{ id: 'a', when: 'end' }] }, 'deps[0]', 'id, on'],
+    [{ heartbeets: 5 }, 'heartbeets', 'Valid keys'],
+  ])('%j', (fields, named, remedy) => {
+    const refusal = refused(mail(fields))
+    expect(refusal.code).toBe('INVALID_JOB')
+    expect(refusal.message).toContain(named)
+    expect(refusal.message).toContain(remedy)
+  })
+
+  it('says so of a function where a stored job can carry none', () => {
+    const refusal = refused(mail({ retries: 1, backoff: () => 5 }))
+    expect(refusal).toMatchObject({ code: 'INVALID_JOB', option: 'backoff' })
+    expect(refusal.message).toContain("type's policy")
+  })
+
+  it('looks at inherited keys, which would be read', () => {
+    expect(refused(Object.create({ type: 'mail', prioritty: 5 })).message).toContain('prioritty')
+  })
+})
+
+describe('wrong values', () => {
+  it.each([
+    [{ priority: 0 }, 'priority'],
+    [{ priority: 101 }, 'priority'],
+    [{ priority: 1.5 }, 'priority'],
+    [{ priority: '50' }, 'priority'],
+    [{ retries: -1 }, 'retries'],
+    [{ retries: 1_000_001 }, 'retries'],
+    [{ retries: Number.POSITIVE_INFINITY }, 'retries'],
+    [{ timeout: -1 }, 'timeout'],
+    [{ timeout: '5 seconds' }, 'timeout'],
+    [{ timeout: '40000d' }, 'timeout'],
+    [{ delay: Number.NaN }, 'delay'],
+    [{ delay: 5, availableAt: 5 }, 'availableAt'],
+    [{ availableAt: '2030-01-01' }, 'availableAt'],
+    [{ availableAt: Number.NaN }, 'availableAt'],
+    [{ availableAt: Number.MAX_SAFE_INTEGER }, 'availableAt'],
+    [{ enqueueTimeout: null }, 'enqueueTimeout'],
+    [{ idempotent: 'no' }, 'idempotent'],
+    [{ key: '' }, 'key'],
+    [{ key: 'k', dedupe: 5 }, 'dedupe'],
+    [{ key: 'k', dedupe: {} }, 'dedupe.for'],
+    [{ type: '' }, 'type'],
+    [{ pool: 7 }, 'pool'],
+    [{ flow: null }, 'flow'],
+    [{ exclusive: 'x'.repeat(256) }, 'exclusive'],
+    [{ deps: 'a' }, 'deps'],
+    [{ deps: [''] }, 'deps[0]'],
+    [{ deps: ['a', 7] }, 'deps[1]'],
+    [{ deps: [{ id: 'a', on: 'failure' }] }, 'deps[0].on'],
+    [{ execute: 'x' }, 'execute'],
+    [{ retries: 1, backoff: 100 }, 'backoff'],
+    [{ retries: 1, backoff: { type: 'exponential', factor: 0.5 } }, 'factor of backoff'],
+    [{ retries: 1, backoff: { type: 'fixed', delay: 9, max: 8 } }, 'max of backoff'],
+    [{ retries: 1, backoff: { type: 'fixed', jitter: 1 } }, 'jitter of backoff'],
+    [{ payload: { a: Number.NaN } }, 'payload.a'],
+    [{ payload: { a: undefined } }, 'payload.a'],
+  ])('are refused, by name: %j', (fields, option) => {
+    expect(refused(mail(fields))).toMatchObject({ code: 'INVALID_JOB', option })
+  })
+
+  it('C37: a count of dependencies needs dependencies', () => {
+    expect(submit(mail({ deps: [], depMode: 'all' })).deps).toEqual([])
+    expect(submit(mail({ deps: [], depMode: 'any' })).depMode).toBe('any')
+    expect(refused(mail({ deps: [], depMode: 1 })).code).toBe('INVALID_JOB')
+  })
+
+  it.each([0, 3, 1.5, -1, Number.NaN, 'some', null])('depMode %j of two is refused', (depMode) => {
+    const refusal = refused(mail({ deps: ['a', 'b', 'a'], depMode }))
+    expect(refusal).toMatchObject({ code: 'INVALID_JOB', option: 'depMode' })
+  })
+
+  it.each([undefined, null, 5, 'mail', [], () => 1])('%j is no job', (input) => {
+    expect(refused(input as object).code).toBe('INVALID_JOB')
+  })
+
+  it('is a job without a type and without execute', () => {
+    expect(refused({ payload: 1 })).toMatchObject({ code: 'INVALID_JOB', option: 'type' })
+  })
+
+  it('is a payload that is too large, with its size', () => {
+    const refusal = refused(mail({ payload: 'x'.repeat(99) }), contextOf({ maxPayloadBytes: 100 }))
+    expect(refusal).toMatchObject({ code: 'TOO_LARGE', size: 101, limit: 100 })
+  })
+})
+
+describe('dependencies', () => {
+  it('C39: count once, however often they are named', () => {
+    const { deps } = submit(mail({ deps: ['a', 'a', 'b'] }))
+    expect(deps.map(({ id }) => id)).toEqual(['a', 'b'])
+    expect(submit(mail({ deps: ['a', 'a'], depMode: 1 })).depMode).toBe(1)
+    expect(refused(mail({ deps: ['a', 'a'], depMode: 2 })).code).toBe('INVALID_JOB')
+  })
+
+  it.each([
+    [['a', { id: 'a', on: 'end' }]],
+    [[{ id: 'a', on: 'end' }, 'a']],
+    [[{ id: 'a' }, { id: 'a', on: 'end' }]],
+  ])('want a success if they want both kinds of end: %j', (deps) => {
+    expect(submit(mail({ deps })).deps).toEqual([{ id: 'a', on: 'success' }])
+  })
+
+  it('C42: a job may not depend on itself', () => {
+    const refusal = refused(mail({ id: 'S', deps: ['a', 'S'] }))
+    expect(refusal).toMatchObject({ code: 'CYCLE', path: ['S', 'S'], jobId: 'S' })
+    expect(refusal.message).toContain('"S"')
+  })
+
+  it('are at most a hundred thousand', () => {
+    const deps = Array.from({ length: 100_000 }, (_, index) => `d${index}`)
+    expect(submit(mail({ deps })).deps).toHaveLength(100_000)
+    expect(refused(mail({ deps: [...deps, 'one more'] })).code).toBe('TOO_LARGE')
+  })
+})
+
+describe('C82: ids', () => {
+  const good = ['123', '00123', '1e3', 'a:b', 'a/b', '@s/p', '__proto__', 'constructor', ' a', '😀']
+
+  it('may be any text of 1 to 255 bytes, also as dependencies', () => {
+    const ids = good.map((id) => submit(mail({ id })).id)
+    expect(ids).toEqual(good)
+    expect(new Set(ids).size).toBe(good.length)
+    expect(submit(mail({ deps: good })).deps.map(({ id }) => id)).toEqual(good)
+  })
+
+  it.each(['', 7, 'x'.repeat(300)])('may not be %j', (id) => {
+    expect(refused(mail({ id }))).toMatchObject({ code: 'INVALID_JOB', option: 'id' })
+    expect(refused(mail({ deps: [id] }))).toMatchObject({ code: 'INVALID_JOB' })
+  })
+})
+
+describe('C67: a refusal in a batch', () => {
+  it('names the place of the job, and is otherwise the same', () => {
+    const alone = refused(mail({ priority: 0 }))
+    const third = refused(mail({ priority: 0 }), contextOf({ index: 3 }))
+    expect(third).toMatchObject({ index: 3, code: alone.code, option: 'priority', value: 0 })
+    expect(third.message).toBe(`jobs[3]: ${alone.message}`)
+    expect(refused(mail({ id: 'S', deps: ['S'] }), contextOf({ index: 0 }))).toMatchObject({
+      code: 'CYCLE',
+      path: ['S', 'S'],
+      index: 0,
+    })
+  })
+})
+
+describe('a policy', () => {
+  it('is frozen, and complete', () => {
+    const retryable = () => true
+    const type = resolveType('mail', { pool: 'p', retries: 2, idempotent: false, retryable })
+    expect(type).toMatchObject({ pool: 'p', priority: 50, hasRetries: true, retryable })
+    expect(type.terms).toMatchObject({ retries: 2, maxLost: 3, idempotent: false })
+    expect(Object.isFrozen(type) && Object.isFrozen(type.terms)).toBe(true)
+    expect(resolveType('mail', {}).hasRetries).toBe(false)
+  })
+
+  it.each([
+    [{ timeot: 5 }, "'timeout'"],
+    [{ priority: 101 }, 'priority in the policy of type "mail"'],
+    [{ retries: -1 }, 'retries in the policy'],
+    [{ maxLost: -1 }, 'maxLost in the policy'],
+    [{ retryable: true }, 'a function'],
+    [{ backoff: { type: 'fixed' } }, 'no effect with retries 0'],
+    [{ retries: 1, backoff: { type: 'exp' } }, "'exponential'"],
+    [{ pool: '' }, 'pool in the policy'],
+    [[], 'must be an object'],
+  ])('C84: is refused where it is wrong: %j', (policy, text) => {
+    const refusal = refusalOf(() => resolveType('mail', policy as TypePolicy))
+    expect(refusal.code).toBe('INVALID_OPTION')
+    expect(refusal.message).toContain(text)
+  })
+})
