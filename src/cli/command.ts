@@ -23,7 +23,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   try {
     const report = await runFlow(flow, { ...options, screen, interrupts })
     if (options.json) process.stdout.write(`${JSON.stringify(report, null, 2)}\n`)
-    else screen.print(endLines(report, screen.look()))
+    else screen.print([...(screen.isLive ? [] : ['']), ...endLines(report, screen.look())])
     if (report.ok) return EXIT.success
     return report.interrupted ? EXIT.interrupted : EXIT.failed
   } finally {

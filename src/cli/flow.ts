@@ -250,7 +250,7 @@ function checkDep(
       : refuseValue(at, id, `a job of this flow${hint(id, names)}`),
   )
   const on = check.read([...path, 'on'], given.on ?? 'success', (at, on) =>
-    oneOf(at, on, ['success', 'end']),
+    oneOf<FlowDep['on']>(at, on, ['success', 'end']),
   )
   return id === undefined || on === undefined ? undefined : { name: id, on }
 }

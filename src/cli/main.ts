@@ -9,6 +9,11 @@ import { runCommand } from './command.ts'
 import { EXIT, EXIT_CODES, type ExitCode } from './exit.ts'
 import { FlowFault } from './problems.ts'
 
+const ABOUT_RUNS = `
+The state of a run is kept in memory for now: a run does not outlive its process, and the same
+command starts from the beginning. Ctrl-C lets running jobs end and starts no others; once more
+aborts them; a third time leaves at once.`
+
 process.exitCode = await main(process.argv.slice(2))
 leaveSoon()
 
@@ -40,11 +45,6 @@ async function main(args: readonly string[]): Promise<ExitCode> {
     return tell(error)
   }
 }
-
-const ABOUT_RUNS = `
-The state of a run is kept in memory for now: a run does not outlive its process, and the same
-command starts from the beginning. Ctrl-C lets running jobs end and starts no others; once more
-aborts them; a third time leaves at once.`
 
 function tell(error: unknown): ExitCode {
   // The parser has printed its message by itself.

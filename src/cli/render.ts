@@ -181,7 +181,8 @@ export function endLines(report: RunReport, look: Look): string[] {
     resultLines(report, look),
     [closingLine(report, look)],
   ]
-  return sections.filter((lines) => lines.length > 0).flatMap((lines) => [...lines, ''])
+  const spaced = sections.filter((lines) => lines.length > 0).flatMap((lines) => ['', ...lines])
+  return spaced.slice(1)
 }
 
 /** One job per line; the branch that a failure cancelled is greyed. */

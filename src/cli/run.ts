@@ -4,17 +4,16 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { showMs } from '../core/duration.ts'
-import { hasEnded, type JobEvent } from '../core/job.ts'
-import type { JobContext, JobInput } from '../core/types.ts'
-import { AxScheduler } from '../engine/scheduler.ts'
-import { memoryStore } from '../store/memory.ts'
+import { hasEnded } from '../core/job.ts'
+import type { JobContext, JobInput, PoolOptions } from '../core/types.ts'
+import { AxScheduler, memoryStore } from '../index.ts'
+import { systemRuntime } from '../kit/runtime.ts'
 import { DEFAULT_POOL, type Flow, type FlowJob } from './flow.ts'
 import type { Interrupts } from './interrupts.ts'
 import type { Screen } from './progress.ts'
-import { eventLine, isTold, liveLines, type Waiting } from './render.ts'
 import { type JobReport, type RunReport, reportJob } from './report.ts'
-import { byName, fold, foldProgress, nameOf, newView, type View } from './view.ts'
+import { byName, nameOf, newView, reasonOf, type View } from './view.ts'
+import { abortingNotice, startWatch, stoppingNotice, type Watch } from './watch.ts'
 import { perform } from './work.ts'
 
 export interface RunOptions {
@@ -26,10 +25,6 @@ export interface RunOptions {
   readonly interrupts: Interrupts
 }
 
-/** How many waiting jobs are explained, and how often: enough to see what holds a run up. */
-const EXPLAINED = 3
-const EXPLAIN_MS = 500
-
 /** The records of a run are read when it is over, however long it takes. */
 const KEEP = { success: '3650d', failed: '3650d', cancelled: '3650d' }
 
@@ -39,14 +34,14 @@ export async function runFlow(flow: Flow, options: RunOptions): Promise<RunRepor
   const run = newRunId(new Date(startedAt))
   const view = newView(flow, `${flow.name}#${run}/`, startedAt)
   const scratch = await mkdtemp(join(tmpdir(), 'ax-run-'))
-  const scheduler = openScheduler(flow, options)
+  const scheduler = openScheduler(flow, view, options)
   const watch = startWatch(scheduler, view, options.screen)
   try {
     for (const job of flow.jobs) define(scheduler, flow, job, view, scratch)
     await scheduler.addJobs(flow.jobs.map((job) => toInput(flow, job, view, run)))
-    await untilOver(scheduler, view, options)
+    await untilOver(scheduler, view, watch, options)
     await watch.end()
-    const jobs = await reportJobs(scheduler, view, options.interrupts)
+    const jobs = await reportJobs(scheduler, view, options.interrupts.drain.aborted)
     const ok = jobs.every(({ state }) => state === 'success')
     const interrupted = options.interrupts.drain.aborted
     return { flow: flow.name, run, ok, interrupted, ms: Date.now() - startedAt, jobs }
@@ -65,13 +60,14 @@ function newRunId(now: Date): string {
 }
 
 /** Pools and types carry the flow's name, so that flows that share a store do not share them. */
-function openScheduler(flow: Flow, { concurrency, screen }: RunOptions): AxScheduler {
-  const pools = Object.entries(flow.pools).map(([name, pool]) => [poolOf(flow, name), pool])
-  const own = concurrency === undefined ? [] : [[poolOf(flow, DEFAULT_POOL), { concurrency }]]
-  const say = (_: object, message = '') => screen.print([byName({ prefix: '', flow: flow.name }, message)])
+function openScheduler(flow: Flow, view: View, { concurrency, screen }: RunOptions): AxScheduler {
+  const pools: Record<string, PoolOptions> = {}
+  for (const [name, pool] of Object.entries(flow.pools)) pools[poolOf(flow, name)] = pool
+  if (concurrency !== undefined) pools[poolOf(flow, DEFAULT_POOL)] = { concurrency }
+  const say = (_: object, message = '') => screen.print([byName(view, message)])
   return new AxScheduler({
     store: memoryStore(),
-    pools: Object.fromEntries([...pools, ...own]),
+    pools,
     keep: KEEP,
     name: 'ax run',
     logger: { info() {}, warn: say, error: say },
@@ -122,5 +118,51 @@ function toInput(flow: Flow, job: FlowJob, view: View, run: string): JobInput {
     pool: poolOf(flow, job.pool),
     deps: job.deps.map(({ name, on }) => ({ id: view.prefix + name, on })),
     ...(job.depMode === undefined ? {} : { depMode: job.depMode }),
+  }
+}
+
+/** Until nothing can happen any more, or somebody has interrupted the run and it has stopped. */
+async function untilOver(
+  scheduler: AxScheduler,
+  view: View,
+  watch: Watch,
+  { interrupts, drain }: RunOptions,
+): Promise<void> {
+  await Promise.race([scheduler.idle(), aborted(interrupts.drain)])
+  if (!interrupts.drain.aborted) return
+  // Paused, the scheduler starts nothing more, and what runs can still be waited for or aborted.
+  const { pools } = await scheduler.snapshot()
+  await Promise.all(Object.keys(pools).map((pool) => scheduler.pool(pool).pause()))
+  if (view.running.size > 0) watch.notice(stoppingNotice(view.running.size, drain))
+  await Promise.race([watch.nothingRuns(), aborted(interrupts.abort), after(drain)])
+  if (view.running.size > 0) watch.notice(abortingNotice(view.running.size))
+  await scheduler.close({ drainMs: 0 })
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve()
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+}
+
+function after(ms: number): Promise<void> {
+  return new Promise((resolve) => systemRuntime.after(ms, resolve, { ref: false }))
+}
+
+/** Every job of the run, in order of submission. */
+async function reportJobs(
+  scheduler: AxScheduler,
+  view: View,
+  isInterrupted: boolean,
+): Promise<JobReport[]> {
+  const reports: JobReport[] = []
+  for await (const job of scheduler.jobs()) {
+    const isOpen = !hasEnded(job.status)
+    reports.push(reportJob(job, view, isOpen ? await whyOpen(job.id) : undefined))
+  }
+  return reports
+
+  async function whyOpen(id: string): Promise<string> {
+    if (isInterrupted) return 'The run was interrupted.'
+    return reasonOf(view, (await scheduler.explain(id)).text)
   }
 }

@@ -123,9 +123,17 @@ export function parse(text: string): unknown {
 
 function exited(code: number | null, by: NodeJS.Signals | null, errors: string): AxError {
   const how = code === null ? `was ended by ${by}` : `ended with exit status ${code}`
-  const tail = stripVTControlCharacters(errors).trimEnd().split('\n').slice(-MAX_ERROR_LINES)
-  const message = [`The command ${how}.`, ...tail].join('\n').trimEnd()
+  const text = stripVTControlCharacters(errors).trim()
+  const tail = text === '' ? [] : text.split(/\r?\n/).slice(-MAX_ERROR_LINES)
+  const said = tellingLine(tail)
+  const first = said === undefined ? `The command ${how}.` : `The command ${how}: ${said}`
+  const message = tail.length > 1 ? [first, ...tail].join('\n') : first
   return withoutStack(new AxError('EXIT', message, { retryable: true, exitStatus: code }))
+}
+
+/** The line of an error output that names the error: some programs print more after it. */
+function tellingLine(lines: readonly string[]): string | undefined {
+  return (lines.findLast((line) => /^\w*(error|exception)\b/i.test(line)) ?? lines.at(-1))?.trim()
 }
 
 function tooLarge(): AxError {

@@ -1,7 +1,6 @@
 // Owns what is known of a run while it goes on: the log, folded. May never ask the scheduler.
 
 import type { JobEvent, JobStatus } from '../core/job.ts'
-import type { JobContext } from '../core/types.ts'
 import type { Flow } from './flow.ts'
 
 export interface Row {
@@ -70,7 +69,7 @@ export function fold(view: View, event: JobEvent): Row {
 }
 
 /** Takes in what a body says about itself: a share of 1, or how much is done of how much. */
-export function foldProgress(view: View, id: string, value: Parameters<JobContext['progress']>[0]) {
+export function foldProgress(view: View, id: string, value: unknown): void {
   const row = view.rows.get(id)
   if (row?.status === 'running') row.progress = shareOf(value)
 }
@@ -87,7 +86,13 @@ export function nameOf(view: Pick<View, 'prefix'>, id: string): string {
   return id.startsWith(view.prefix) ? id.slice(view.prefix.length) : id
 }
 
-/** A sentence of the scheduler, with names as the flow has them. */
-export function byName(view: Pick<View, 'prefix' | 'flow'>, sentence: string): string {
-  return sentence.replaceAll(view.prefix, '').replaceAll(`${view.flow}/`, '')
+/** What the scheduler says, with names as the flow has them. */
+export function byName(view: Pick<View, 'prefix' | 'flow'>, text: string): string {
+  return text.replaceAll(view.prefix, '').replaceAll(`${view.flow}/`, '')
+}
+
+/** The first sentence of an explanation, without its subject: that stands in front of it. */
+export function reasonOf(view: View, explanation: string): string {
+  const [sentence = ''] = byName(view, explanation).split(/(?<=\.) /, 1)
+  return sentence.replace(/^Job "[^"]*" /, '')
 }

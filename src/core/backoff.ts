@@ -23,6 +23,7 @@ export function backoffMs(terms: BackoffTerms, failure: number, random: number):
 }
 
 function grow(terms: BackoffTerms, failure: number): number {
+  if (terms.delayMs === 0) return 0
   const grown = terms.delayMs * terms.factor ** (failure - 1)
   return Number.isFinite(grown) ? grown : terms.maxMs
 }

@@ -34,7 +34,9 @@ export function toMs(value: Duration, name: string, code: AxErrorCode = 'INVALID
 function fromText(text: unknown): number {
   const match = typeof text === 'string' ? WRITTEN.exec(text.trim()) : null
   if (match === null) return Number.NaN
-  return Number(match[1]) * (UNITS[match[2] as string] as number)
+  const ms = Number(match[1]) * (UNITS[match[2] as string] as number)
+  // 1.1 hours is not a whole number of milliseconds only because of binary fractions.
+  return Math.round(ms * 1_000) / 1_000
 }
 
 /** A duration as people read it: `850 ms`, `4.2 s`, `3 m 20 s`, `2 h 5 m`, `6 d 4 h`. */

@@ -9,16 +9,20 @@ export const MAX_NAME_BYTES = 255
 
 const DIGITS = '0123456789abcdefghjkmnpqrstvwxyz'
 
-/** An id, key or name: any text of 1 to 255 bytes without a NUL. */
+/**
+ * An id, key or name: any text of 1 to 255 bytes without a NUL, and without half a surrogate
+ * pair, since two such texts would be one in UTF-8.
+ */
 export function checkName(what: string, value: unknown, code: AxErrorCode = 'INVALID_JOB'): string {
-  if (typeof value === 'string' && value !== '' && fits(value) && !value.includes('\0'))
-    return value
+  if (typeof value === 'string' && value !== '' && fits(value) && !UNFIT.test(value)) return value
   throw new AxError(
     code,
     `${what} must be a text of 1 to ${MAX_NAME_BYTES} bytes without NUL, got ${show(value)}.`,
     { option: what, value },
   )
 }
+
+const UNFIT = /\0|\p{Surrogate}/u
 
 function fits(text: string): boolean {
   if (text.length * 3 <= MAX_NAME_BYTES) return true
@@ -50,8 +54,8 @@ export function idMaker(random: () => number): (now: number) => string {
   let time = ''
   let count = 0
   return (now) => {
-    if (now > last || time === '') {
-      last = Math.max(now, last)
+    if (now > last || time === '' || count === 32 ** 5 - 1) {
+      last = now > last || time === '' ? now : last + 1
       time = digits(Math.floor(last), 9)
       count = 0
     }

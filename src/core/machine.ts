@@ -12,6 +12,7 @@ import {
   type StepName,
   type StoredJob,
 } from './job.ts'
+import { clip } from './options.ts'
 import { isDoomed } from './quorum.ts'
 
 /** One kind of transition: where it may begin, where it may lead, and who takes it. */
@@ -227,12 +228,15 @@ function afterFailure(job: StoredJob, fact: Fact & { type: 'failed' }, keep: Kee
   const own = fact.delayMs ?? ownBackoff(job)
   return {
     ...held(job, 'retry', 'ready'),
-    delayMs: Math.max(own, fact.retryAfterMs ?? 0),
+    delayMs: Math.max(own, Math.ceil(Math.min(fact.retryAfterMs ?? 0, MAX_DELAY_MS))),
     outcome: 'failure',
     code,
     error: fact.error,
   }
 }
+
+/** Some 69 years: more than anybody waits, and sums with an instant stay exact. */
+const MAX_DELAY_MS = 2 ** 41 - 1
 
 /** The outcome is unknown: the body may have done its work before or after the deadline. */
 function afterTimeout(job: StoredJob, fact: Fact & { type: 'timedOut' }, keep: Keep): Move {
@@ -315,7 +319,7 @@ function cancel(job: StoredJob, fact: Fact & { type: 'cancel' }, keep: Keep): Mo
     charge: 'attempt',
     outcome: job.status === 'running' ? 'cancelled' : undefined,
     code: 'CANCELLED',
-    error: errorOf('CANCELLED', fact.reason ?? 'The job was cancelled.'),
+    error: errorOf('CANCELLED', clip(fact.reason ?? 'The job was cancelled.', 8_192)),
     keepMs: keepOf('cancelled', job, keep),
   }
 }

@@ -99,23 +99,27 @@ export function clip(text: string, max: number): string {
 }
 
 /**
- * The closest name, if it is close enough to be a slip: at most a third of the letters differ
- * (at least two), or one name begins with the other. Letters are compared without case.
+ * The closest name: what other libraries' word for it means here, or one that is close enough to
+ * be a slip: at most a third of the letters differ (at least two), or one name begins with the
+ * other. Letters are compared without case.
  */
 export function nearest(word: string, names: readonly string[]): string | undefined {
   const typed = word.toLowerCase()
+  const meant = SYNONYMS.find(([from, to]) => from === typed && names.includes(to))
+  if (meant !== undefined) return meant[1]
   let best: string | undefined
-  let bestDistance = Math.max(2, Math.floor(word.length / 3)) + 1
+  let bestDistance = Math.min(Math.max(2, Math.floor(word.length / 3)), word.length - 1) + 1
   for (const name of names) {
     const known = name.toLowerCase()
     const begins = known.startsWith(typed) || typed.startsWith(known)
-    const away = begins && typed.length > 2 ? 1 : distance(typed, known)
+    const short = Math.min(typed.length, known.length) < 3
+    const away = begins && !short ? 1 : distance(typed, known)
     if (away < bestDistance) {
       best = name
       bestDistance = away
     }
   }
-  return best ?? SYNONYMS.find(([from, to]) => from === typed && names.includes(to))?.[1]
+  return best
 }
 
 /** Names that other libraries use for the same thing. */
@@ -136,6 +140,9 @@ const SYNONYMS: readonly (readonly [string, string])[] = [
   ['fn', 'execute'],
   ['group', 'exclusive'],
   ['limit', 'concurrency'],
+  ['base', 'delay'],
+  ['basedelay', 'delay'],
+  ['maxdelay', 'max'],
 ]
 
 /** Levenshtein's edit distance, one row at a time. O(a * b). */

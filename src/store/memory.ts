@@ -92,12 +92,13 @@ class MemoryStore implements Store {
       board.continueFanOuts()
       board.graph.prune(board.now, LIMITS.chunk)
       board.log.prune(board.now - ask.keepLogMs, LIMITS.chunk)
-      const jobs = this.#firstOverdue(Math.min(ask.limit, LIMITS.moves))
+      const limit = Math.min(ask.limit, LIMITS.moves)
+      const jobs = this.#firstOverdue(limit)
       return {
         jobs,
         nextAt: board.waits.peekKey(),
         nextQuietAt: Math.min(board.leases.peekKey(), board.retention.peekKey()),
-        more: board.fanOuts.size > 0 || jobs.length === ask.limit,
+        more: board.fanOuts.size > 0 || jobs.length === limit,
       }
     })
   }
@@ -246,24 +247,32 @@ class MemoryStore implements Store {
 
   /** What would become of each job of a group: nothing is changed yet. */
   #plan(group: InsertGroup): Plan | { readonly refusals: readonly Refusal[] } {
-    const plan: Plan = { fresh: new Map(), answers: [], keys: new Map() }
+    const plan: Plan = { fresh: new Map(), answers: [], keys: new Map(), ids: new Set() }
     const refusals: Refusal[] = []
+    const given = group.unknownDeps === 'wait' ? null : new Set(group.jobs.map(({ id }) => id))
     group.jobs.forEach((job, index) => {
-      const refusal = this.#consider(job, index, plan)
+      const refusal = this.#consider(job, index, plan, given)
       if (refusal !== undefined) refusals.push(refusal)
     })
-    if (group.unknownDeps === 'reject') this.#refuseUnknown(group, plan, refusals)
     if (refusals.length > 0) return { refusals }
-    const path = this.#board.graph.loopOf(plan.fresh)
+    const path = this.#board.graph.loopOf(plan.fresh, this.#board.now)
     if (path === null) return plan
     const index = group.jobs.findIndex((job) => path.includes(job.id))
     return { refusals: [{ index: Math.max(0, index), reason: 'cycle', path }] }
   }
 
-  #consider(job: NewJob, index: number, plan: Plan): Refusal | undefined {
+  /** `given`: the ids of the group, where a dependency that nobody knows is refused. */
+  #consider(
+    job: NewJob,
+    index: number,
+    plan: Plan,
+    given: ReadonlySet<string> | null,
+  ): Refusal | undefined {
     const { id, key } = job
-    if (plan.fresh.has(id)) return { index, reason: 'duplicate', id }
-    const known = this.#board.records.get(id)
+    const { graph, keys, now, records } = this.#board
+    if (plan.ids.has(id)) return { index, reason: 'duplicate', id }
+    plan.ids.add(id)
+    const known = records.get(id)
     if (known !== undefined) {
       if (known.type !== job.type || !isSame(known.payload, job.payload)) {
         return { index, reason: 'duplicate', id }
@@ -272,26 +281,20 @@ class MemoryStore implements Store {
       return undefined
     }
     if (key !== undefined) {
-      const owner = plan.keys.get(key) ?? this.#board.keys.ownerOf(key, this.#board.now)?.id
+      const owner = plan.keys.get(key) ?? keys.ownerOf(key, now)?.id
       if (owner !== undefined && !job.minted) return { index, reason: 'key', key, owner }
       if (owner !== undefined) {
-        plan.answers.push(this.#board.records.get(owner) ?? owner)
+        plan.answers.push(records.get(owner) ?? owner)
         return undefined
       }
       plan.keys.set(key, id)
     }
+    const isUnknown = (dep: string) => !given?.has(dep) && !graph.knows(dep, now)
+    const unknown = given === null ? undefined : job.deps.find((dep) => isUnknown(dep.id))
+    if (unknown !== undefined) return { index, reason: 'unknown', dep: unknown.id }
     plan.fresh.set(id, job)
     plan.answers.push(id)
     return undefined
-  }
-
-  #refuseUnknown(group: InsertGroup, plan: Plan, refusals: Refusal[]): void {
-    const { graph, now } = this.#board
-    group.jobs.forEach((job, index) => {
-      if (plan.fresh.get(job.id) !== job) return
-      const unknown = job.deps.find(({ id }) => !plan.fresh.has(id) && !graph.knows(id, now))
-      if (unknown !== undefined) refusals.push({ index, reason: 'unknown', dep: unknown.id })
-    })
   }
 
   #holds(id: string, lease: number): boolean {
@@ -458,21 +461,22 @@ class MemoryStore implements Store {
 
   #revive(record: JobRecord): Moved {
     const board = this.#board
-    const { key, cause } = record
+    const { key } = record
     const owner = key === undefined ? undefined : board.keys.ownerOf(key, board.now)
     if (owner !== undefined && owner !== record) {
       return { status: 'refused', job: record, why: { reason: 'key', owner: owner.id } }
     }
     board.finishFanOut(record)
-    const dead = board.graph.recount(record, board.now)
-    if (isDoomed(record)) {
-      record.rare.cause = cause
-      return { status: 'refused', job: record, why: { reason: 'doomed', dep: dead ?? record.id } }
+    const survey = board.graph.survey(record, board.now)
+    if (isDoomed(survey.counts)) {
+      const dep = survey.dead ?? record.id
+      return { status: 'refused', job: record, why: { reason: 'doomed', dep } }
     }
     board.leave(record)
     if (record.status === 'failed') board.countFailure(record.code ?? 'HANDLER_FAILED', -1)
     board.setFailure(record, undefined, undefined)
     const { rare } = record
+    board.graph.commit(record, survey)
     rare.cause = undefined
     rare.parked = false
     rare.attemptsBefore = record.attempts
@@ -544,6 +548,7 @@ interface Plan {
   /** Per job: the record that was there already, or the id of one that is new. */
   readonly answers: (JobRecord | string)[]
   readonly keys: Map<string, string>
+  readonly ids: Set<string>
 }
 
 const NO_EVENTS: readonly never[] = Object.freeze([])

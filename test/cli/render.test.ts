@@ -199,7 +199,6 @@ describe('the end', () => {
       'mail: outbox/week.html',
       '',
       'weekly: all 3 jobs succeeded in 3.2 s.',
-      '',
     ])
   })
 
@@ -217,7 +216,6 @@ describe('the end', () => {
       '    at once',
       '',
       'weekly: ended after 3.2 s: 1 failed (ads), 2 cancelled, 1 of 4 succeeded.',
-      '',
     ])
   })
 
@@ -227,7 +225,7 @@ describe('the end', () => {
     expect(codes[1]).toMatch(/^sales {3}\^32m✓ success\^39m /)
     expect(codes[2]).toMatch(/^ads {5}\^31m✗ failed\^39m /)
     expect(codes[3]).toMatch(/^\^90mreport .*because of ads\^39m$/)
-    expect(codes.at(-2)).toMatch(/^\^31mweekly: ended/)
+    expect(codes.at(-1)).toMatch(/^\^31mweekly: ended/)
   })
 
   it('of an interrupted run says what did not finish, and why', () => {
@@ -247,7 +245,6 @@ describe('the end', () => {
       'mail   ○ waiting         –       –      –  It waits for ads.',
       '',
       'weekly: interrupted after 3.2 s: 2 not finished, 1 of 3 succeeded.',
-      '',
     ])
   })
 

@@ -3,7 +3,7 @@
 
 import { findCycle } from '../../core/cycle.ts'
 import { type Dep, hasEnded, type JobStatus, type NewJob } from '../../core/job.ts'
-import { afterEnd, isDoomed, quorumOf, satisfies } from '../../core/quorum.ts'
+import { afterEnd, type Counts, isDoomed, quorumOf, satisfies } from '../../core/quorum.ts'
 import { Fifo } from '../../kit/fifo.ts'
 import type { JobRecord } from './record.ts'
 
@@ -28,6 +28,15 @@ export interface GraphNode {
   namers: number
   /** False once a removal has put an edge out of the order of insertion. */
   sorted: boolean
+}
+
+/** What a fresh look at the dependencies of a job has found. */
+export interface Survey {
+  readonly states: readonly EdgeState[]
+  readonly counts: Counts
+  /** The first dead dependency, and the one with whose death the job was doomed. */
+  readonly dead: string | undefined
+  readonly doomedBy: string | undefined
 }
 
 interface Outcome {
@@ -68,34 +77,37 @@ export class Graph {
 
   /** Draws the edges of a new record. All records of its group have been adopted before. */
   link(record: JobRecord, now: number): void {
-    const rare = record.rare
+    const { rare } = record
     rare.edges = rare.deps.map((dep) => this.#draw(record, dep))
-    this.recount(record, now)
+    this.commit(record, this.survey(record, now))
   }
 
-  /**
-   * Looks at every dependency that is not satisfied again, and counts anew. Where the job is
-   * doomed, its cause is written down. Answers the first dead dependency.
-   */
-  recount(record: JobRecord, now: number): string | undefined {
-    const rare = record.rare
-    let counts = {
-      needs: quorumOf(rare.depMode, rare.deps.length),
-      open: rare.deps.length,
-    }
+  /** Looks at every dependency that is not satisfied again, and counts anew. Changes nothing. */
+  survey(record: JobRecord, now: number): Survey {
+    const { edges, depMode } = record.has
+    let counts: Counts = { needs: quorumOf(depMode, edges.length), open: edges.length }
     let dead: string | undefined
     let doomedBy: string | undefined
-    for (const edge of rare.edges) {
-      if (edge.state !== 'satisfied') edge.state = this.#look(edge, now)
-      if (edge.state === 'open') continue
-      if (edge.state === 'dead') dead ??= edge.dep.id
-      counts = afterEnd(counts, edge.state === 'satisfied')
+    const states = edges.map((edge) => {
+      const state = edge.state === 'satisfied' ? edge.state : this.#look(edge.dep, now)
+      if (state === 'open') return state
+      if (state === 'dead') dead ??= edge.dep.id
+      counts = afterEnd(counts, state === 'satisfied')
       if (isDoomed(counts)) doomedBy ??= edge.dep.id
-    }
+      return state
+    })
+    return { states, counts, dead, doomedBy }
+  }
+
+  /** Writes a survey down; where the job is doomed, with the culprit. */
+  commit(record: JobRecord, { states, counts, doomedBy }: Survey): void {
+    const { rare } = record
+    rare.edges.forEach((edge, index) => {
+      edge.state = states[index] as EdgeState
+    })
     rare.needs = counts.needs
     rare.open = counts.open
-    if (isDoomed(counts)) rare.cause = this.#culprit(doomedBy ?? dead ?? record.id)
-    return dead
+    if (isDoomed(counts) && doomedBy !== undefined) rare.cause = this.#culprit(doomedBy)
   }
 
   /** The edges that an end of this record has to be told along, in order of insertion. */
@@ -128,7 +140,7 @@ export class Graph {
     for (const edge of record.node?.dependents ?? []) {
       const rare = edge.from.rare
       if (edge.state !== 'dead' || edge.from.status !== 'waiting') continue
-      if (rare.needs === 0 || isDoomed(rare)) continue
+      if (isDoomed(rare)) continue
       edge.state = 'open'
       rare.open += 1
     }
@@ -175,7 +187,7 @@ export class Graph {
    * The loop that a group would close, or null. Only inside the group, unless one of its jobs
    * fills a ghost: nothing older can lead back to a job that nobody has named.
    */
-  loopOf(group: ReadonlyMap<string, NewJob>): readonly string[] | null {
+  loopOf(group: ReadonlyMap<string, NewJob>, now: number): readonly string[] | null {
     const starts: string[] = []
     let outside = false
     for (const job of group.values()) {
@@ -186,7 +198,10 @@ export class Graph {
     if (starts.length === 0) return null
     return findCycle(starts, (id) => {
       const fresh = group.get(id)
-      if (fresh !== undefined) return fresh.deps.map((dep) => dep.id)
+      if (fresh !== undefined) {
+        const unmet = (dep: Dep) => group.has(dep.id) || this.#look(dep, now) !== 'satisfied'
+        return fresh.deps.flatMap((dep) => (unmet(dep) ? dep.id : []))
+      }
       const record = outside ? this.#records.get(id) : undefined
       if (record === undefined || record.status === 'success') return []
       return record.has.edges.flatMap((edge) => (edge.state === 'satisfied' ? [] : edge.dep.id))
@@ -221,11 +236,11 @@ export class Graph {
     return edge
   }
 
-  #look(edge: Edge, now: number): EdgeState {
-    const target = this.#records.get(edge.dep.id)
-    const end = target?.status ?? this.#remembered(edge.dep.id, now)?.end
+  #look(dep: Dep, now: number): EdgeState {
+    const target = this.#records.get(dep.id)
+    const end = target?.status ?? this.#remembered(dep.id, now)?.end
     if (end === undefined || !hasEnded(end)) return 'open'
-    return satisfies(edge.dep, end) ? 'satisfied' : 'dead'
+    return satisfies(dep, end) ? 'satisfied' : 'dead'
   }
 
   #culprit(id: string): string {

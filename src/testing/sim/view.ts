@@ -61,6 +61,10 @@ export class View {
   }
   /** Jobs with a hold. */
   readonly holds = new Set<Seen>()
+  /** Every id that was ever given to a job. */
+  readonly ever = new Set<string>()
+  /** Ids of submissions that may have happened without their caller hearing of it. */
+  readonly uncertain = new Set<string>()
   added = 0
   forgotten = 0
   lastLease = 0
@@ -93,6 +97,7 @@ export class View {
       log: [],
     }
     this.jobs.set(job.id, seen)
+    this.ever.add(job.id)
     this.outcomes.delete(job.id)
     this.#byStatus[event.to].add(seen)
     for (const dep of job.deps) grouped(this.namers, dep.id).add(seen)

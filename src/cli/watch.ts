@@ -1,0 +1,128 @@
+// Owns watching a run: transitions become a view, a view becomes pictures and lines.
+// May never change anything about the run.
+
+import { showMs } from '../core/duration.ts'
+import { hasEnded, type JobEvent } from '../core/job.ts'
+import type { AxScheduler, SchedulerEvents } from '../index.ts'
+import type { Screen } from './progress.ts'
+import { eventLine, isTold, liveLines, type Waiting } from './render.ts'
+import { fold, foldProgress, type Row, reasonOf, type View } from './view.ts'
+
+export interface Watch {
+  /** Resolves as soon as no job runs. */
+  nothingRuns(): Promise<void>
+  /** Tells the people who watch: a line in the log, or below the picture. */
+  notice(text: string): void
+  /** Resolves when everything that happened is on the screen. Idempotent. */
+  end(): Promise<void>
+}
+
+/** How many waiting jobs are explained, and how often: enough to see what holds a run up. */
+const EXPLAINED = 3
+const EXPLAIN_MS = 500
+
+const TRANSITIONS = [
+  'job:added',
+  'job:ready',
+  'job:pending',
+  'job:waiting',
+  'job:running',
+  'job:retry',
+  'job:timeout',
+  'job:lost',
+  'job:returned',
+  'job:revived',
+  'job:success',
+  'job:failed',
+  'job:cancelled',
+] as const satisfies readonly (keyof SchedulerEvents)[]
+
+export function startWatch(scheduler: AxScheduler, view: View, screen: Screen): Watch {
+  const { tell, told } = lineTeller(scheduler, view, screen)
+  let onRest = () => {}
+  let last: JobEvent | undefined
+  const heard = (event: JobEvent): void => {
+    // One record is emitted under several names, one right after the other.
+    if (event === last) return
+    last = event
+    const row = fold(view, event)
+    if (!screen.isLive && isTold(event)) tell(row, event)
+    if (view.running.size === 0) onRest()
+  }
+  const offs = [
+    ...TRANSITIONS.map((name) => scheduler.on(name, heard)),
+    scheduler.on('job:progress', ({ job, value }) => foldProgress(view, job, value)),
+  ]
+  const stopPicture = screen.isLive ? startPicture(scheduler, view, screen) : () => {}
+
+  return {
+    async nothingRuns() {
+      if (view.running.size > 0) await new Promise<void>((resolve) => (onRest = resolve))
+    },
+    notice(text) {
+      view.notice = text
+      if (!screen.isLive) screen.print([text])
+    },
+    async end() {
+      for (const off of offs.splice(0)) off()
+      await told()
+      stopPicture()
+    },
+  }
+}
+
+/** Writes transitions in their order, each with the error that led to it. */
+function lineTeller(scheduler: AxScheduler, view: View, screen: Screen) {
+  let queue: Promise<void> = Promise.resolve()
+  const write = async (row: Row, event: JobEvent): Promise<void> => {
+    const hasError = event.code !== undefined && event.cause === undefined
+    const job = hasError ? await scheduler.job(event.job) : null
+    screen.print([eventLine(view, row, event, job?.error?.message)])
+  }
+  return {
+    tell(row: Row, event: JobEvent) {
+      // A line that cannot be written is no reason to stop the run.
+      queue = queue.then(() => write(row, event)).catch(() => {})
+    },
+    told: () => queue,
+  }
+}
+
+function startPicture(scheduler: AxScheduler, view: View, screen: Screen): () => void {
+  let waiting: readonly Waiting[] = []
+  const explain = async (): Promise<void> => {
+    const ids = [...view.rows].filter(([, row]) => isHeldUp(row)).map(([id]) => id)
+    waiting = await Promise.all(
+      ids.slice(0, EXPLAINED).map(async (id) => {
+        const { text } = await scheduler.explain(id)
+        return { id, text: reasonOf(view, text) }
+      }),
+    )
+  }
+  // An explanation that cannot be had is left out.
+  const refresh = () => void explain().catch(() => {})
+  const timer = setInterval(refresh, EXPLAIN_MS)
+  timer.unref()
+  setImmediate(refresh)
+  const current = () => waiting.filter(({ id }) => isHeldUp(view.rows.get(id)))
+  screen.show(() => liveLines(view, current(), Date.now(), screen.look()))
+  return () => {
+    clearInterval(timer)
+    screen.end()
+  }
+}
+
+function isHeldUp(row: Row | undefined): boolean {
+  return row !== undefined && row.status !== 'running' && !hasEnded(row.status)
+}
+
+/** What is said when a run is told to stop. */
+export function stoppingNotice(running: number, drainMs: number): string {
+  const jobs = running === 1 ? '1 running job has' : `${running} running jobs have`
+  return `Stopping: ${jobs} up to ${showMs(drainMs)} to end. Ctrl-C again aborts.`
+}
+
+export function abortingNotice(running: number): string {
+  const jobs = running === 1 ? '1 running job' : `${running} running jobs`
+  return `Aborting ${jobs}. Ctrl-C again leaves at once.`
+}
