@@ -17,25 +17,38 @@ export interface Interrupts {
   end(): void
 }
 
+/** Where signals come from, and what a third one does: in tests, not this process. */
+export interface InterruptPowers {
+  readonly source: Pick<NodeJS.EventEmitter, 'on' | 'off'>
+  readonly now: () => number
+  readonly exit: (code: number) => void
+}
+
+const REAL: InterruptPowers = {
+  source: process,
+  now: () => performance.now(),
+  exit: (code) => process.exit(code),
+}
+
 /** From now on the third signal ends the process, whose exit handlers end what it started. */
-export function listenForInterrupts(): Interrupts {
+export function listenForInterrupts({ source, now, exit }: InterruptPowers = REAL): Interrupts {
   const drain = new AbortController()
   const abort = new AbortController()
   const lastAt = new Map<string, number>()
-  const listener = (signal: NodeJS.Signals): void => {
-    const now = performance.now()
-    if (now - (lastAt.get(signal) ?? Number.NEGATIVE_INFINITY) < BURST_MS) return
-    lastAt.set(signal, now)
+  const listener = (signal: string): void => {
+    const isRepeat = now() - (lastAt.get(signal) ?? Number.NEGATIVE_INFINITY) < BURST_MS
+    if (isRepeat) return
+    lastAt.set(signal, now())
     if (!drain.signal.aborted) drain.abort()
     else if (!abort.signal.aborted) abort.abort()
-    else process.exit(EXIT.interrupted)
+    else exit(EXIT.interrupted)
   }
-  for (const signal of SIGNALS) process.on(signal, listener)
+  for (const signal of SIGNALS) source.on(signal, listener)
   return {
     drain: drain.signal,
     abort: abort.signal,
     end() {
-      for (const signal of SIGNALS) process.off(signal, listener)
+      for (const signal of SIGNALS) source.off(signal, listener)
     },
   }
 }

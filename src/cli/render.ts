@@ -48,6 +48,8 @@ const MAX_ROWS_IN_FULL = 40
 export interface Waiting {
   readonly id: string
   readonly text: string
+  /** When it goes on by itself, if the clock decides that. */
+  readonly until?: number | undefined
 }
 
 /** What a terminal shows while the run goes on. */
@@ -67,7 +69,7 @@ export function liveLines(
     ...heading(view, now, look),
     ...ids.map((id) => runningLine(view.rows.get(id) as Row, now, width, look)),
     ...(hidden > 0 ? [paint(look, 'grey', `  and ${hidden} more`)] : []),
-    ...held.map((each) => waitingLine(view, each, width, look)),
+    ...held.map((each) => waitingLine(view, each, now, width, look)),
     ...(view.notice === '' ? [] : [paint(look, 'yellow', cut(view.notice, look.columns))]),
   ]
 }
@@ -125,9 +127,11 @@ function runningLine(row: Row, now: number, width: number, look: Look): string {
   return `${paint(look, 'blue', SIGNS.running)} ${rest}`
 }
 
-function waitingLine(view: View, { id, text }: Waiting, width: number, look: Look): string {
+function waitingLine(view: View, waiting: Waiting, now: number, width: number, look: Look): string {
+  const { id, text, until } = waiting
   const name = padEnd(cut(nameIn(view, id), width), width)
-  const rest = cut(`${name}  ${oneLine(text)}`, look.columns - 2)
+  const due = until === undefined ? '' : `in ${showMs(until - now)}: `
+  const rest = cut(`${name}  ${due}${oneLine(text)}`, look.columns - 2)
   return paint(look, 'grey', `${SIGNS.waiting} ${rest}`)
 }
 

@@ -60,11 +60,15 @@ function newRunId(now: Date): string {
 }
 
 /** Pools and types carry the flow's name, so that flows that share a store do not share them. */
-function openScheduler(flow: Flow, view: View, { concurrency, screen }: RunOptions): AxScheduler {
+function openScheduler(flow: Flow, view: View, options: RunOptions): AxScheduler {
+  const { concurrency, screen, interrupts } = options
   const pools: Record<string, PoolOptions> = {}
   for (const [name, pool] of Object.entries(flow.pools)) pools[poolOf(flow, name)] = pool
   if (concurrency !== undefined) pools[poolOf(flow, DEFAULT_POOL)] = { concurrency }
-  const say = (_: object, message = '') => screen.print([byName(view, message)])
+  // While a run stops, its jobs are meant to wait.
+  const say = (_: object, message = '') => {
+    if (!interrupts.drain.aborted) screen.print([byName(view, message)])
+  }
   return new AxScheduler({
     store: memoryStore(),
     pools,

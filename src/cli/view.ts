@@ -94,5 +94,5 @@ export function byName(view: Pick<View, 'prefix' | 'flow'>, text: string): strin
 /** The first sentence of an explanation, without its subject: that stands in front of it. */
 export function reasonOf(view: View, explanation: string): string {
   const [sentence = ''] = byName(view, explanation).split(/(?<=\.) /, 1)
-  return sentence.replace(/^Job "[^"]*" /, '')
+  return sentence.replace(/^Job "[^"]*" /, '').replace(/ of job "[^"]*"/, '')
 }

@@ -94,8 +94,8 @@ function startPicture(scheduler: AxScheduler, view: View, screen: Screen): () =>
     const ids = [...view.rows].filter(([, row]) => isHeldUp(row)).map(([id]) => id)
     waiting = await Promise.all(
       ids.slice(0, EXPLAINED).map(async (id) => {
-        const { text } = await scheduler.explain(id)
-        return { id, text: reasonOf(view, text) }
+        const { text, until } = await scheduler.explain(id)
+        return { id, text: reasonOf(view, text), until }
       }),
     )
   }

@@ -211,11 +211,20 @@ function isHeld(job: StoredJob): boolean {
   return job.status === 'running' && job.lease !== undefined
 }
 
+/** Written out in one piece: it is the one decision that is made for nearly every job. */
 function succeed(job: StoredJob, fact: { readonly result: Move['result'] }, keep: Keep): Move {
   return {
-    ...held(job, 'succeed', 'success'),
+    id: job.id,
+    expect: { lease: job.lease?.number ?? 0 },
+    step: 'succeed',
+    to: 'success',
+    delayMs: 0,
+    keepRank: false,
+    charge: 'attempt',
     outcome: 'success',
+    code: undefined,
     result: fact.result,
+    error: undefined,
     keepMs: keepOf('success', job, keep),
   }
 }

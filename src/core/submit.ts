@@ -30,7 +30,7 @@ export interface SubmitContext {
   readonly keepsLive: boolean
   readonly storeName: string
   /** Its place in its batch; messages begin with it. */
-  readonly index?: number
+  readonly index?: number | undefined
 }
 
 /** Dependencies of one job: what one atomic insertion can link. */

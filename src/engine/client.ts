@@ -20,55 +20,57 @@ const MAX_PAYLOAD_BYTES = 1_000_000
 
 export class Client {
   readonly #hub: Hub
-  readonly #registry: Registry
-  readonly #mint: (now: number) => string
+  /** What submissions are checked against; `now` and `index` are of the one in hand. */
+  readonly #context: SubmitContext & { now: number; index: number | undefined }
 
   constructor(hub: Hub, registry: Registry) {
     this.#hub = hub
-    this.#registry = registry
-    this.#mint = idMaker(() => hub.runtime.random())
+    const mint = idMaker(() => hub.runtime.random())
+    this.#context = {
+      typeOf: (type) => registry.termsOf(type),
+      mint: () => mint(this.#context.now),
+      now: 0,
+      index: undefined,
+      weightOf: (priority) => weightOf(priority, null),
+      maxPayloadBytes: MAX_PAYLOAD_BYTES,
+      keepsLive: hub.store.traits.keepsLive,
+      storeName: hub.store.traits.name,
+    }
   }
 
   /** Checks one submission and gives it its final shape. Nothing is stored yet. */
   prepare(input: JobInput, index?: number): NewJob {
-    const { runtime, store } = this.#hub
-    const now = runtime.now()
-    const context: SubmitContext = {
-      typeOf: (type) => this.#registry.termsOf(type),
-      mint: () => this.#mint(now),
-      now,
-      weightOf: (priority) => weightOf(priority, null),
-      maxPayloadBytes: MAX_PAYLOAD_BYTES,
-      keepsLive: store.traits.keepsLive,
-      storeName: store.traits.name,
-      ...(index === undefined ? {} : { index }),
-    }
-    const job = toNewJob(input, context)
+    const now = this.#hub.runtime.now()
+    this.#context.now = now
+    this.#context.index = index
+    const job = toNewJob(input, this.#context)
     if (job.body === undefined) return job
     return { ...job, body: { ...job.body, enter: captureContext() } as LocalBody }
   }
 
-  /** Stores jobs, all or none. */
+  /** Stores one job. Errors do not speak of a batch. */
+  async insertOne(job: NewJob): Promise<Inserted> {
+    const { unknownDeps } = this.#hub.settings
+    const answer = await this.#hub.insertOne({ jobs: [job], unknownDeps })
+    if (answer.status === 'refused') throw refusalError(answer.refusals, [job], true)
+    const inserted = answer.status === 'done' ? answer.jobs[0] : undefined
+    if (inserted === undefined) throw leaseLost('')
+    if (!inserted.added) this.#emitDuplicates([inserted])
+    return inserted
+  }
+
+  /** Stores jobs, all or none; on behalf of a running job, only while it holds its lease. */
   async insert(
     jobs: readonly NewJob[],
     fence?: InsertGroup['fence'],
-    single = false,
   ): Promise<readonly Inserted[]> {
     const { unknownDeps } = this.#hub.settings
     const group: InsertGroup = { jobs, unknownDeps, ...(fence === undefined ? {} : { fence }) }
     const answer = await this.#hub.insert(group)
-    if (answer.status === 'done') {
-      this.#emitDuplicates(answer.jobs)
-      return answer.jobs
-    }
-    if (answer.status === 'stale') {
-      throw new AxError(
-        'LEASE_LOST',
-        `Job ${fence?.id ?? ''} no longer holds its lease, so what it submits is not stored.`,
-        { jobId: fence?.id },
-      )
-    }
-    throw refusalError(answer.refusals, jobs, single)
+    if (answer.status === 'stale') throw leaseLost(fence?.id ?? '')
+    if (answer.status === 'refused') throw refusalError(answer.refusals, jobs, false)
+    this.#emitDuplicates(answer.jobs)
+    return answer.jobs
   }
 
   /** True if this call ended a job that had not ended. */
@@ -153,6 +155,14 @@ export class Client {
 /** Cancelled because of a dependency, or about to be. */
 function isCascaded(job: StoredJob): boolean {
   return job.status === 'waiting' || job.code === 'DEPENDENCY_FAILED'
+}
+
+function leaseLost(id: string): AxError {
+  return new AxError(
+    'LEASE_LOST',
+    `Job ${id} no longer holds its lease, so what it submits is not stored.`,
+    { jobId: id },
+  )
 }
 
 export function unknownJob(id: string): AxError {

@@ -11,7 +11,7 @@ export interface ContextPowers {
   submit(run: Run, jobs: JobInput | readonly JobInput[]): Promise<JobHandle[]>
 }
 
-const NO_DEPS: Readonly<Record<string, unknown>> = Object.freeze(Object.create(null))
+export const NO_DEPS: Readonly<Record<string, unknown>> = Object.freeze(Object.create(null))
 
 /** Getters, so that destructuring makes only what is named; functions need no `this`. */
 export class RunContext implements JobContext {

@@ -25,7 +25,8 @@ export class Hub {
   /** This process, this start: a name that no other start shares. */
   readonly holder: string
   readonly move: (move: Move) => Promise<Moved>
-  readonly #insertOne: (group: InsertGroup) => Promise<InsertAnswer>
+  /** A small group, stored together with those of the same turn. */
+  readonly insertOne: (group: InsertGroup) => Promise<InsertAnswer>
   readonly #hintListeners = new Set<(hint: Hint) => void>()
   #transitions = 0
 
@@ -36,11 +37,10 @@ export class Hub {
     this.emitter = createEmitter(settings.logger)
     const start = Math.floor(this.runtime.random() * 2 ** 40).toString(36)
     this.holder = `${settings.name}:${start}`
-    this.move = coalesce((moves) => this.#apply(moves), { max: LIMITS.moves })
-    this.#insertOne = coalesce(
-      async (groups) => this.heard(await store.insert(groups, this.tell)),
-      { max: LIMITS.moves },
-    )
+    this.move = coalesce((moves) => this.moveAll(moves), { max: LIMITS.moves })
+    this.insertOne = coalesce(async (groups) => this.heard(await store.insert(groups, this.tell)), {
+      max: LIMITS.moves,
+    })
   }
 
   /** Whether anybody here listens to transitions: only then are they asked for. */
@@ -61,7 +61,7 @@ export class Hub {
 
   /** Small groups share a call; a large one is a call of its own. */
   async insert(group: InsertGroup): Promise<InsertAnswer> {
-    if (group.jobs.length <= 100) return this.#insertOne(group)
+    if (group.jobs.length <= 100) return this.insertOne(group)
     const answers = this.heard(await this.store.insert([group], this.tell))
     return answers[0] as InsertAnswer
   }
@@ -112,7 +112,7 @@ export class Hub {
   }
 
   /** A call touches each id once: a second move of a batch on the same job waits for the first. */
-  async #apply(moves: readonly Move[]): Promise<readonly Moved[]> {
+  async moveAll(moves: readonly Move[]): Promise<readonly Moved[]> {
     const ids = new Set(moves.map((move) => move.id))
     if (ids.size === moves.length) return this.heard(await this.store.apply(moves, this.tell))
     const answers = new Array<Moved>(moves.length)

@@ -153,9 +153,9 @@ export abstract class SchedulerBase {
   async addJob<P, R>(job: JobInput<P, R>): Promise<JobHandle<R>> {
     if (!this.#ready) await this.#begin()
     this.#checkOpen()
-    const prepared = this.#client.prepare(job as JobInput)
-    const [inserted] = await this.#client.insert([prepared], undefined, true)
-    const { added, job: stored } = inserted as NonNullable<typeof inserted>
+    const { added, job: stored } = await this.#client.insertOne(
+      this.#client.prepare(job as JobInput),
+    )
     return new Handle<R>(stored.id, added, this.#powers)
   }
 

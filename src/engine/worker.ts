@@ -2,17 +2,17 @@
 // May never decide what an outcome means (that is `decide`), or start anything after `stop`.
 
 import { seededRandom } from '../core/backoff.ts'
-import { AxError, isAxError } from '../core/errors.ts'
-import { type Fact, type Lease, Live, type Stored, type StoredJob } from '../core/job.ts'
+import { isAxError } from '../core/errors.ts'
+import { type Fact, type Lease, Live, type Move, type Stored, type StoredJob } from '../core/job.ts'
 import { decide } from '../core/machine.ts'
 import { backoffFunctionOf, type JobBody } from '../core/submit.ts'
 import type { ZombieRecord } from '../core/types.ts'
 import { isRetryableFailure, retryAfterOf, toErrorData, toJson } from '../core/values.ts'
-import type { Enter } from '../kit/context.ts'
+import { type Enter, outside } from '../kit/context.ts'
 import { createLimiter } from '../kit/limiter.ts'
 import type { Timer } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
-import { type ContextPowers, depsOf, RunContext } from './context.ts'
+import { type ContextPowers, depsOf, NO_DEPS, RunContext } from './context.ts'
 import { type Hub, isUnavailable } from './hub.ts'
 import type { Handler, Registry } from './registry.ts'
 import { Run } from './run.ts'
@@ -27,6 +27,8 @@ const BREATH_MS = 10
 
 const MAX_RESULT_BYTES = 1_000_000
 
+const SETTLED: Fact = { type: 'settled' }
+
 /** What a body came to. */
 type Outcome =
   | { readonly ok: true; readonly value: unknown }
@@ -38,6 +40,9 @@ export class Worker {
   /** A worker's `lease` and `extend` never overlap: whoever calls either takes this turn. */
   readonly turn = createLimiter(1)
   readonly #zombies = new Map<Run, number>()
+  /** Attempts that are over, with the moves that say so, waiting to be written together. */
+  readonly #ends: { readonly run: Run; readonly move: Move }[] = []
+  #writing = false
   readonly #hub: Hub
   readonly #registry: Registry
   readonly #powers: ContextPowers
@@ -67,7 +72,7 @@ export class Worker {
   wake(): void {
     if (this.#state !== 'live') return
     if (this.#filling) this.#again = true
-    else void this.#fill()
+    else void outside(() => this.#fill())
   }
 
   /** No new starts from here on. */
@@ -184,6 +189,7 @@ export class Worker {
     this.runs.set(lease.number, run)
     if (this.runs.size === 1) this.#onBusy()
     if (this.#state === 'stopping') this.#handBack(run)
+    else if (job.deps.length === 0) this.#begin(run, NO_DEPS)
     else void this.#execute(run)
   }
 
@@ -191,25 +197,46 @@ export class Worker {
   #handBack(run: Run): void {
     run.abort('stop')
     run.settled = true
-    void this.#close(run, run.forced())
+    this.#finish(run, run.forced())
   }
 
   async #execute(run: Run): Promise<void> {
-    const { job } = run
-    let outcome: Outcome
     try {
-      const deps = depsOf(job, job.deps.length === 0 ? [] : await this.#depsFor(job))
+      const found = await this.#depsFor(run.job)
       if (run.mark !== undefined) throw run.signal.reason
-      this.#armTimeout(run)
-      outcome = { ok: true, value: await this.#call(run, new RunContext(run, deps, this.#powers)) }
+      this.#begin(run, depsOf(run.job, found))
     } catch (error) {
-      outcome = { ok: false, error }
+      this.#settled(run, { ok: false, error })
     }
+  }
+
+  /** Calls the body. A value that is no object needs no promise: most no-ops are over at once. */
+  #begin(run: Run, deps: RunContext['deps']): void {
+    this.#armTimeout(run)
+    let value: unknown
+    try {
+      value = this.#call(run, new RunContext(run, deps, this.#powers))
+    } catch (error) {
+      this.#settled(run, { ok: false, error })
+      return
+    }
+    if (typeof value !== 'object' && typeof value !== 'function') {
+      this.#settled(run, { ok: true, value })
+      return
+    }
+    Promise.resolve(value).then(
+      (result) => this.#settled(run, { ok: true, value: result }),
+      (error) => this.#settled(run, { ok: false, error }),
+    )
+  }
+
+  #settled(run: Run, outcome: Outcome): void {
     run.settled = true
     run.clear()
-    if (run.left) this.#zombies.delete(run)
-    else await this.#close(run, this.#factOf(run, outcome))
-    if (run.left) this.wake()
+    if (run.left) {
+      this.#zombies.delete(run)
+      this.wake()
+    } else this.#finish(run, this.#factOf(run, outcome))
   }
 
   #call(run: Run, context: RunContext): unknown {
@@ -315,44 +342,71 @@ export class Worker {
     const { emitter, holder, runtime } = this.#hub
     this.#zombies.set(run, runtime.now())
     const fact = run.mark === 'timeout' ? this.#timedOut(run) : run.forced()
-    void this.#close(run, fact)
+    this.#finish(run, fact)
     emitter.emit('job:zombie', { job: run.job.id, attempt: run.attempt, worker: holder })
   }
 
   // Writing
 
-  /** Writes the end of an attempt, however long the store is away. Then the run is over. */
-  async #close(run: Run, fact: Fact | null): Promise<void> {
-    try {
-      if (fact !== null) await this.#write(run, fact)
-    } catch (error) {
-      if (!isUnavailable(error)) this.#complain(`the end of job ${run.job.id} was refused`, error)
-    } finally {
-      this.runs.delete(run.lease.number)
-      this.#tellEmpty()
+  /** The end of an attempt: written with those of the same turn, without a promise of its own. */
+  #finish(run: Run, fact: Fact | null): void {
+    if (fact === null) {
+      this.#over(run)
+      return
+    }
+    const current = fact.type !== 'settled' && run.isCurrent
+    const move = current ? decide(run.job, fact, this.#keep) : null
+    if (move === null) void this.#release(run)
+    else {
+      this.#ends.push({ run, move })
+      if (this.#ends.length > 1 || this.#writing) return
+      outside(() => queueMicrotask(() => void this.#writeEnds()))
     }
   }
 
-  async #write(run: Run, fact: Fact): Promise<void> {
-    if (fact.type === 'settled' || !run.isCurrent) return this.#release(run)
-    const move = decide(run.job, fact, this.#keep)
-    if (move === null) return
-    const answer = await this.#patiently(run, () => this.#hub.move(move))
-    if (answer.status !== 'moved') await this.#release(run)
+  /** One batch in flight; what ends meanwhile makes the next. The store being away ends nothing. */
+  async #writeEnds(): Promise<void> {
+    if (this.#writing) return
+    this.#writing = true
+    while (this.#ends.length > 0) {
+      const ends = this.#ends.splice(0, LIMITS.moves)
+      try {
+        const moves = ends.map((end) => end.move)
+        const last = Math.max(...ends.map((end) => end.run.safeUntil))
+        const answers = await this.#patiently(last, () => this.#hub.moveAll(moves))
+        ends.forEach(({ run }, index) => {
+          if (answers[index]?.status === 'moved') this.#over(run)
+          else void this.#release(run)
+        })
+      } catch (error) {
+        if (!isUnavailable(error)) this.#complain('writing the ends of jobs failed', error)
+        for (const { run } of ends) this.#over(run)
+      }
+    }
+    this.#writing = false
+  }
+
+  #over(run: Run): void {
+    this.runs.delete(run.lease.number)
+    this.#tellEmpty()
   }
 
   /** The lease is no longer current. If it has become a hold, that ends with the body. */
   async #release(run: Run): Promise<void> {
     const read = async () => (await this.#hub.store.get([run.job.id]))[0] ?? null
-    for (;;) {
-      const job = await this.#patiently(run, read)
-      const lease = job?.lease
-      if (job === null || lease?.hold !== true || lease.holder !== this.#hub.holder) return
-      const move = this.#isSuperseded(run) ? null : decide(job, { type: 'settled' }, this.#keep)
-      if (move === null) return
-      const answer = await this.#patiently(run, () => this.#hub.move(move))
-      if (answer.status === 'moved') return
+    try {
+      for (let settled = false; !settled; ) {
+        const job = await this.#patiently(run.safeUntil, read)
+        const mine = job?.lease?.hold === true && job.lease.holder === this.#hub.holder
+        const move = mine && !this.#isSuperseded(run) ? decide(job, SETTLED, this.#keep) : null
+        if (move === null) break
+        const answer = await this.#patiently(run.safeUntil, () => this.#hub.move(move))
+        settled = answer.status === 'moved'
+      }
+    } catch (error) {
+      if (!isUnavailable(error)) this.#complain(`releasing job ${run.job.id} failed`, error)
     }
+    this.#over(run)
   }
 
   /** Whether a later attempt of the same job runs here: then the hold is that one's. */
@@ -364,10 +418,10 @@ export class Worker {
   }
 
   /** An end is not given up for an outage, unless this process is stopping and the lease is over. */
-  #patiently<T>(run: Run, ask: () => Promise<T>): Promise<T> {
+  #patiently<T>(safeUntil: number, ask: () => Promise<T>): Promise<T> {
     return this.#hub.patiently(
       ask,
-      () => this.#state === 'stopping' && this.#hub.runtime.monotonic() > run.safeUntil,
+      () => this.#state === 'stopping' && this.#hub.runtime.monotonic() > safeUntil,
     )
   }
 
@@ -393,13 +447,4 @@ export class Worker {
 function encode(job: StoredJob, value: unknown): Stored {
   if (job.body !== undefined) return value === undefined ? undefined : new Live(value)
   return toJson(value, 'result', { maxBytes: MAX_RESULT_BYTES, code: 'UNSTORABLE', lenient: true })
-}
-
-/** A handler that is asked to add jobs after its lease is gone. */
-export function leaseLost(run: Run): AxError {
-  return new AxError(
-    'LEASE_LOST',
-    `Job ${run.job.id} no longer holds its lease, so what it submits is not stored.`,
-    { jobId: run.job.id },
-  )
 }

@@ -36,7 +36,8 @@ export function coalesce<I, O>(
     try {
       const results = await run(batch.map((call) => call.item))
       expectResults(results, batch.length)
-      for (const [at, call] of batch.entries()) call.resolve(results[at] as O)
+      for (let at = 0; at < batch.length; at += 1)
+        (batch[at] as Call<I, O>).resolve(results[at] as O)
     } catch (error) {
       for (const call of batch) call.reject(error)
     }

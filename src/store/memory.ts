@@ -224,18 +224,27 @@ class MemoryStore implements Store {
     if (fence !== undefined && !this.#holds(fence.id, fence.lease)) return { status: 'stale' }
     const plan = this.#plan(group)
     if ('refusals' in plan) return { status: 'refused', refusals: plan.refusals }
-    const fresh: JobRecord[] = []
-    for (const job of plan.fresh.values()) fresh.push(this.#record(job))
+    const fresh = plan.fresh.map((job) => this.#record(job))
     for (const record of fresh) this.#board.introduce(record)
     for (const record of fresh) {
       if (record.deps.length > 0) this.#board.graph.link(record, this.#board.now)
     }
     for (const record of fresh) this.#board.begin(record)
-    const jobs = plan.answers.map((answer): Inserted => {
+    return { status: 'done', jobs: this.#answers(plan, fresh) }
+  }
+
+  /** Two jobs of one group that share a key share a record: only the first has added it. */
+  #answers(plan: Plan, fresh: readonly JobRecord[]): readonly Inserted[] {
+    let next = 0
+    return plan.answers.map((answer): Inserted => {
       if (typeof answer !== 'string') return { added: false, job: answer }
-      return { added: true, job: this.#board.records.get(answer) as JobRecord }
+      const record = fresh[next]
+      if (record?.id !== answer) {
+        return { added: false, job: this.#board.records.get(answer) as JobRecord }
+      }
+      next += 1
+      return { added: true, job: record }
     })
-    return { status: 'done', jobs: markJoiners(jobs) }
   }
 
   #record(job: NewJob): JobRecord {
@@ -247,15 +256,16 @@ class MemoryStore implements Store {
 
   /** What would become of each job of a group: nothing is changed yet. */
   #plan(group: InsertGroup): Plan | { readonly refusals: readonly Refusal[] } {
-    const plan: Plan = { fresh: new Map(), answers: [], keys: new Map(), ids: new Set() }
+    const ids = group.jobs.length > 1 ? new Set<string>() : undefined
+    const plan: Plan = { ids, fresh: [], answers: [], keys: undefined, linked: false }
     const refusals: Refusal[] = []
     const given = group.unknownDeps === 'wait' ? null : new Set(group.jobs.map(({ id }) => id))
-    group.jobs.forEach((job, index) => {
-      const refusal = this.#consider(job, index, plan, given)
+    for (let index = 0; index < group.jobs.length; index += 1) {
+      const refusal = this.#consider(group.jobs[index] as NewJob, index, plan, given)
       if (refusal !== undefined) refusals.push(refusal)
-    })
+    }
     if (refusals.length > 0) return { refusals }
-    const path = this.#board.graph.loopOf(plan.fresh, this.#board.now)
+    const path = plan.linked ? this.#board.graph.loopOf(plan.fresh, this.#board.now) : null
     if (path === null) return plan
     const index = group.jobs.findIndex((job) => path.includes(job.id))
     return { refusals: [{ index: Math.max(0, index), reason: 'cycle', path }] }
@@ -270,8 +280,8 @@ class MemoryStore implements Store {
   ): Refusal | undefined {
     const { id, key } = job
     const { graph, keys, now, records } = this.#board
-    if (plan.ids.has(id)) return { index, reason: 'duplicate', id }
-    plan.ids.add(id)
+    if (plan.ids?.has(id)) return { index, reason: 'duplicate', id }
+    plan.ids?.add(id)
     const known = records.get(id)
     if (known !== undefined) {
       if (known.type !== job.type || !isSame(known.payload, job.payload)) {
@@ -281,18 +291,21 @@ class MemoryStore implements Store {
       return undefined
     }
     if (key !== undefined) {
-      const owner = plan.keys.get(key) ?? keys.ownerOf(key, now)?.id
+      const owner = plan.keys?.get(key) ?? keys.ownerOf(key, now)?.id
       if (owner !== undefined && !job.minted) return { index, reason: 'key', key, owner }
       if (owner !== undefined) {
         plan.answers.push(records.get(owner) ?? owner)
         return undefined
       }
+      plan.keys ??= new Map()
       plan.keys.set(key, id)
     }
-    const isUnknown = (dep: string) => !given?.has(dep) && !graph.knows(dep, now)
-    const unknown = given === null ? undefined : job.deps.find((dep) => isUnknown(dep.id))
-    if (unknown !== undefined) return { index, reason: 'unknown', dep: unknown.id }
-    plan.fresh.set(id, job)
+    if (given !== null) {
+      const unknown = job.deps.find((dep) => !given.has(dep.id) && !graph.knows(dep.id, now))
+      if (unknown !== undefined) return { index, reason: 'unknown', dep: unknown.id }
+    }
+    if (job.deps.length > 0) plan.linked = true
+    plan.fresh.push(job)
     plan.answers.push(id)
     return undefined
   }
@@ -325,7 +338,8 @@ class MemoryStore implements Store {
       queuedMs: board.now - record.readyAt,
       worker: ask.holder,
     }
-    record.log = [...record.log.slice(1 - LIMITS.attempts), attempt]
+    const earlier = record.log
+    record.log = earlier.length === 0 ? [attempt] : [...earlier.slice(1 - LIMITS.attempts), attempt]
     board.grant(record, ask.holder, false)
     board.lanes.started(record)
     board.enter(record, 'lease', 'running', { worker: ask.holder })
@@ -438,15 +452,19 @@ class MemoryStore implements Store {
 
   /** Writes the closing record of the attempt that is open. */
   #close(record: JobRecord, outcome: Attempt['outcome'], code: string | undefined): void {
-    const open = record.log.at(-1)
+    const { log } = record
+    const open = log[log.length - 1]
     if (open === undefined) return
     const closed: Attempt = {
-      ...open,
+      attempt: open.attempt,
+      startedAt: open.startedAt,
+      queuedMs: open.queuedMs,
+      worker: open.worker,
       callMs: this.#board.now - open.startedAt,
-      ...(outcome === undefined ? {} : { outcome }),
-      ...(code === undefined ? {} : { code }),
+      ...(outcome === undefined ? NOTHING : { outcome }),
+      ...(code === undefined ? NOTHING : { code }),
     }
-    record.log = [...record.log.slice(0, -1), closed]
+    record.log = log.length === 1 ? [closed] : [...log.slice(0, -1), closed]
   }
 
   /** A hold is over: slot and lane are free, and the retention counts from the end. */
@@ -544,26 +562,18 @@ class MemoryStore implements Store {
 
 /** What is to become of a group: who is new, who was there, and the keys that it takes. */
 interface Plan {
-  readonly fresh: Map<string, NewJob>
+  /** Of all its jobs; a group of one needs none. */
+  readonly ids: Set<string> | undefined
+  readonly fresh: NewJob[]
   /** Per job: the record that was there already, or the id of one that is new. */
   readonly answers: (JobRecord | string)[]
-  readonly keys: Map<string, string>
-  readonly ids: Set<string>
+  keys: Map<string, string> | undefined
+  /** Whether any new job has dependencies. */
+  linked: boolean
 }
 
 const NO_EVENTS: readonly never[] = Object.freeze([])
-
-/** Two jobs of one group that share a key share a record: only the first has added it. */
-function markJoiners(jobs: readonly Inserted[]): readonly Inserted[] {
-  const seen = new Set<Inserted['job']>()
-  return jobs.map((each) => {
-    if (!each.added || !seen.has(each.job)) {
-      seen.add(each.job)
-      return each
-    }
-    return { added: false, job: each.job }
-  })
-}
+const NOTHING = Object.freeze({})
 
 function isSame(stored: unknown, given: unknown): boolean {
   if (stored instanceof Live && given instanceof Live) return Object.is(stored.value, given.value)

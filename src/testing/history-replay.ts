@@ -3,9 +3,10 @@
 
 import { isDeepStrictEqual } from 'node:util'
 import type { Store } from '../store/store.ts'
-import { type Command, historyFrom, newJob, START } from './history.ts'
+import { historyFrom } from './history.ts'
+import { type Command, newJob, START } from './history-commands.ts'
 import { dumpOf, follow, manualClock, sideOf } from './history-side.ts'
-import { type ModelOptions, modelStore } from './model.ts'
+import { modelStore } from './model.ts'
 
 /** Opens an empty store on a clock that the suite moves. */
 export type OpenStore = (clock: { now(): number }) => Promise<Store>
@@ -15,8 +16,8 @@ export interface ReplayOptions {
   readonly commands: number
   /** True: quorum, ghosts, lanes, keys and retention are on whatever the seed says. */
   readonly mixed: boolean
-  /** Wrong rules for the model, to prove that a difference is seen. */
-  readonly rules?: ModelOptions['rules']
+  /** False: the first difference will do, in the history as it was drawn. Default true. */
+  readonly shrink?: boolean
 }
 
 /** The point at which a store and the model part ways, in the shortest history found. */
@@ -40,15 +41,16 @@ const SHRINK_RUNS = 400
 export async function replay(open: OpenStore, options: ReplayOptions): Promise<Difference | null> {
   const next = historyFrom(options.seed, options.mixed)
   const commands: Command[] = []
-  const found = await compare(open, options, (index, peek) => {
+  const found = await compare(open, (index, peek) => {
     if (index >= options.commands) return undefined
     const command = next(peek)
     commands.push(command)
     return command
   })
   if (found === null) return null
-  const shortest = await shrink(open, options, commands)
-  const again = await compare(open, options, (index) => shortest[index], 1)
+  if (options.shrink === false) return { ...found, seed: options.seed, shortest: commands }
+  const shortest = await shrink(open, commands)
+  const again = await compare(open, (index) => shortest[index], 1)
   return { ...(again ?? found), seed: options.seed, shortest }
 }
 
@@ -57,12 +59,11 @@ type Peek = ReturnType<ReturnType<typeof modelStore>['peek']>
 
 async function compare(
   open: OpenStore,
-  { rules }: Pick<ReplayOptions, 'rules'>,
   next: (index: number, peek: Peek) => Command | undefined,
   dumpEvery = DUMP_EVERY,
 ): Promise<Found | null> {
   const clock = manualClock(START)
-  const model = modelStore({ now: clock.now, ...(rules === undefined ? {} : { rules }) })
+  const model = modelStore({ now: clock.now })
   const store = await open(clock)
   const sides = [sideOf(model), sideOf(store)] as const
   try {
@@ -91,16 +92,12 @@ async function compare(
 }
 
 /** Drops commands, then jobs and moves of those left, as long as some difference is left. */
-async function shrink(
-  open: OpenStore,
-  options: ReplayOptions,
-  commands: readonly Command[],
-): Promise<readonly Command[]> {
+async function shrink(open: OpenStore, commands: readonly Command[]): Promise<readonly Command[]> {
   let runs = 0
   const differs = async (list: readonly Command[]) => {
     runs += 1
     if (runs > SHRINK_RUNS) return false
-    return (await compare(open, options, (index) => list[index], Infinity)) !== null
+    return (await compare(open, (index) => list[index], Infinity)) !== null
   }
   if (!(await differs(commands))) return commands
   let list = await fewest(commands, differs)

@@ -4,7 +4,7 @@
 import type { Fact, Move, StoredJob } from '../core/job.ts'
 import { decide, type Keep } from '../core/machine.ts'
 import type { InsertAnswer, InsertGroup, Store, Told } from '../store/store.ts'
-import type { Command, PlannedGroup, PlannedMove, View } from './history.ts'
+import type { Command, PlannedGroup, PlannedMove, View } from './history-commands.ts'
 
 /** A clock that stands still until it is told. */
 export interface ManualClock {
@@ -174,8 +174,9 @@ async function decideAll(
 async function apply(side: Side, moves: readonly Move[]): Promise<unknown> {
   const told = await side.store.apply(moves, true)
   for (const [index, answer] of told.answer.entries()) {
-    const id = moves[index]?.id ?? ''
-    if (answer.status === 'moved') for (const held of side.held.values()) held.delete(id)
+    const { id, expect } = moves[index] as Move
+    const isWorkers = answer.status === 'moved' && 'lease' in expect
+    if (isWorkers) for (const held of side.held.values()) held.delete(id)
   }
   const answers = told.answer.map((answer, index) => {
     const isGone = answer.status === 'moved' && moves[index]?.step === 'forget'

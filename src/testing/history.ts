@@ -1,61 +1,19 @@
 // Owns the making of histories: commands drawn from a seed, so that a number tells it all.
 // May never depend on the store under test: what comes next is drawn from the model alone.
 
-import type { Dep, DepMode, Fact, JobStatus, NewJob, Terms } from '../core/job.ts'
+import type { Dep, DepMode, Fact, JobStatus, NewJob } from '../core/job.ts'
 import type { Keep } from '../core/machine.ts'
-import type { ListQuery, PoolChange } from '../store/store.ts'
+import {
+  type Command,
+  newJob,
+  numbersFrom,
+  type PlannedGroup,
+  type PlannedMove,
+  START,
+  TERMS,
+  type View,
+} from './history-commands.ts'
 import type { Peeked } from './model.ts'
-
-/** How old the knowledge is that a decision rests on: read just now, or as once leased. */
-export type View = 'fresh' | 'last lease' | 'older lease'
-
-export interface PlannedMove {
-  readonly id: string
-  readonly fact: Fact
-  readonly view: View
-}
-
-export interface PlannedGroup {
-  readonly jobs: readonly NewJob[]
-  readonly unknownDeps: 'wait' | 'reject'
-  readonly fence?: { readonly id: string; readonly view: View }
-}
-
-/** A call of the port that names no number a store made up, so that any store can follow it. */
-export type Command =
-  | { readonly do: 'insert'; readonly groups: readonly PlannedGroup[] }
-  | {
-      readonly do: 'lease'
-      readonly holder: string
-      readonly leaseMs: number
-      readonly max: number
-      readonly types: readonly string[]
-    }
-  | { readonly do: 'apply'; readonly moves: readonly PlannedMove[]; readonly keep: Keep }
-  | { readonly do: 'overdue'; readonly limit: number; readonly keepLogMs: number }
-  /** Decides about what the latest `overdue` handed out, however long ago that was. */
-  | { readonly do: 'keep'; readonly keep: Keep }
-  | {
-      readonly do: 'extend'
-      readonly holder: string
-      readonly omit: readonly string[]
-      readonly leaseMs: number
-      readonly upTo: 'nothing' | 'mark' | 'everything'
-    }
-  | ({ readonly do: 'configure' } & PoolChange)
-  | {
-      readonly do: 'beat'
-      readonly holder: string
-      readonly types: readonly string[]
-      readonly ttlMs: number
-    }
-  | { readonly do: 'clock'; readonly ms: number }
-  | { readonly do: 'get'; readonly ids: readonly string[] }
-  | ({ readonly do: 'list'; readonly limit: number } & Omit<ListQuery, 'after'>)
-  | { readonly do: 'dependents'; readonly id: string; readonly limit: number }
-  | { readonly do: 'standing'; readonly id: string }
-  | { readonly do: 'count' }
-  | { readonly do: 'events'; readonly limit: number }
 
 /** Features that a seed switches on or off. */
 const FEATURES = [
@@ -114,17 +72,6 @@ const STATUSES: readonly JobStatus[] = [
 ]
 const LEASES = [1_000, 10_000] as const
 
-/** Numbers in [0, 1) from a seed (mulberry32). */
-export function numbersFrom(seed: number): () => number {
-  let state = Math.imul(seed + 1, 0x9e3779b1)
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
-}
-
 /** The dice, the settings drawn with them, and how many jobs there are already. */
 interface Maker {
   readonly chance: (probability: number) => boolean
@@ -134,6 +81,8 @@ interface Maker {
   readonly keep: Keep
   readonly weights: readonly number[]
   made: number
+  /** Something was handed out as overdue, and nobody has decided about it yet. */
+  owes: boolean
 }
 
 /** A source of commands; each is drawn with the model's present state in view. */
@@ -157,8 +106,13 @@ export function historyFrom(seed: number, mixed: boolean): (peek: readonly Peeke
     },
     weights: KINDS.map(([, weight]) => weight * (0.4 + random())),
     made: 0,
+    owes: false,
   }
-  return (peek) => kindOf(maker)(maker, peek)
+  return (peek) => {
+    if (!maker.owes || maker.chance(0.5)) return kindOf(maker)(maker, peek)
+    maker.owes = false
+    return { do: 'keep', keep: maker.keep }
+  }
 }
 
 type Draw = (maker: Maker, peek: readonly Peeked[]) => Command
@@ -168,8 +122,7 @@ const KINDS: readonly (readonly [draw: Draw, weight: number])[] = [
   [drawLease, 14],
   [drawFinish, 20],
   [drawOrder, 10],
-  [drawOverdue, 6],
-  [(maker) => ({ do: 'keep', keep: maker.keep }), 7],
+  [drawOverdue, 8],
   [drawExtend, 6],
   [drawConfigure, 3],
   [drawClock, 9],
@@ -218,44 +171,6 @@ function drawView(maker: Maker): View {
   return maker.pick(['last lease', 'older lease'] as const)
 }
 
-const TERMS: readonly Terms[] = [0, 1, 2, 3].map((number) => ({
-  timeoutMs: 1_000,
-  retries: number % 3,
-  backoff: {
-    type: number === 3 ? 'exponential' : 'fixed',
-    delayMs: number < 2 ? 0 : 400,
-    maxMs: 5_000,
-    factor: 2,
-    jitter: number === 3,
-  },
-  maxLost: number % 2,
-  idempotent: number !== 1,
-}))
-
-/** A plain job. What is equal for equal ids: its type and its payload. */
-export function newJob(id: string, over: Partial<NewJob> = {}): NewJob {
-  return {
-    id,
-    type: 'alpha',
-    pool: 'default',
-    flow: undefined,
-    payload: '1',
-    body: undefined,
-    terms: TERMS[0] as Terms,
-    priority: 50,
-    weight: 50 * 2 ** 41,
-    delayMs: 0,
-    enqueueTimeoutMs: 0,
-    deps: [],
-    depMode: 'all',
-    key: undefined,
-    keyForMs: 0,
-    exclusive: undefined,
-    minted: false,
-    ...over,
-  }
-}
-
 function drawJob(
   maker: Maker,
   number: number,
@@ -267,7 +182,7 @@ function drawJob(
   const isAgeing = has('priorities') && chance(0.5)
   const isMinted = has('minted') && chance(0.3)
   const deps = isMinted || !has('deps') ? [] : drawDeps(maker, peek, group)
-  const key = has('keys') && chance(0.3) ? pick(['k1', 'k2', 'k3']) : undefined
+  const key = has('keys') && chance(0.25) ? pick(['k1', 'k2', 'k3', 'k4', 'k5']) : undefined
   const isOther = has('repeats') && chance(0.03)
   return newJob(isMinted ? `m${number}` : `j${number}`, {
     type: TYPES[number % TYPES.length] as string,
@@ -277,7 +192,7 @@ function drawJob(
     terms: pick(TERMS),
     priority,
     weight: isAgeing ? priority * 1_000 : priority * 2 ** 41,
-    delayMs: has('delays') && chance(0.25) ? pick([1, 50, 1_000, 20_000]) : 0,
+    delayMs: has('delays') && chance(0.25) ? pick([1, 50, 1_000, 20_000, 200_000]) : 0,
     enqueueTimeoutMs: has('patience') && chance(0.3) ? pick([1, 500, 5_000]) : 0,
     deps,
     depMode: drawMode(maker, deps),
@@ -327,6 +242,7 @@ function drawLease(maker: Maker): Command {
 /** What workers say about what they hold, one or several at a time. */
 function drawFinish(maker: Maker, peek: readonly Peeked[]): Command {
   const held = peek.filter((job) => job.holder !== undefined)
+  if (held.length === 0) return drawLease(maker)
   const ids = drawSome(maker, held)
   const moves = ids.map((id) => ({ id, fact: drawFact(maker), view: drawView(maker) }))
   if (!maker.has('batches') || !maker.has('cancels')) {
@@ -374,6 +290,7 @@ function drawSome(maker: Maker, jobs: readonly Peeked[]): string[] {
 }
 
 function drawOverdue(maker: Maker): Command {
+  maker.owes = true
   return { do: 'overdue', limit: maker.pick([1, 3, 1_000]), keepLogMs: maker.keep.logMs }
 }
 
@@ -434,6 +351,3 @@ function drawList(maker: Maker): Command {
     ...(chance(0.1) ? { createdBefore: START + maker.below(600_000) } : {}),
   }
 }
-
-/** Where the clock of a history begins, epoch milliseconds. */
-export const START = 1_700_000_000_000

@@ -56,12 +56,7 @@ function judge(world: World, group: InsertGroup): Verdict[] {
 }
 
 /** `claims`: earlier jobs of the group that take their key, if the group is stored at all. */
-function judgeOne(
-  world: World,
-  group: InsertGroup,
-  index: number,
-  claims: NewJob[],
-): Verdict {
+function judgeOne(world: World, group: InsertGroup, index: number, claims: NewJob[]): Verdict {
   const job = group.jobs[index] as NewJob
   const { id } = job
   if (group.jobs.slice(0, index).some((earlier) => earlier.id === id)) {

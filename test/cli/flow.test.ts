@@ -153,9 +153,9 @@ describe('the problems of a flow file', () => {
     const problems = await problemsOf(`
 nmae: x
 pools:
-  db: { concurency: 2 }
+  data: { concurency: 2 }
   web: { concurrency: 0 }
-defaults: { retires: 1, pool: bd }
+defaults: { retires: 1, pool: dtaa }
 jobs:
   fetch_sales:
     run: node fetch.mjs
@@ -167,10 +167,10 @@ jobs:
 `)
     expect(problems).toEqual([
       "2:1: nmae is no key of a flow. Did you mean 'name'?",
-      "4:9: pools.db.concurency is no key of a pool. Did you mean 'concurrency'?",
+      "4:11: pools.data.concurency is no key of a pool. Did you mean 'concurrency'?",
       '5:23: pools.web.concurrency must be an integer of at least 1, got 0.',
       "6:13: defaults.retires is no key of 'defaults'. Did you mean 'retries'?",
-      "6:31: defaults.pool must be one of the flow's pools (did you mean 'db'?), got \"bd\".",
+      "6:31: defaults.pool must be one of the flow's pools (did you mean 'data'?), got \"dtaa\".",
       "10:5: jobs.fetch_sales.timeot is no key of a job. Did you mean 'timeout'?",
       '11:15: jobs.fetch_sales.priority must be an integer from 1 to 100, got 500.',
       '12:31: jobs.calc has run and http, and a job does one thing only.',

@@ -2,7 +2,7 @@
 // May never sleep: waiting is for something that the child prints.
 
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { root } from '../sources.ts'
@@ -73,4 +73,20 @@ export class Ax {
 
 export function ax(args: readonly string[], cwd?: string, env?: NodeJS.ProcessEnv): Promise<Ended> {
   return new Ax(args, cwd, env).ended
+}
+
+/** Settles once a process has ended: a signal that was sent takes a moment to arrive. */
+export async function gone(pid: string): Promise<void> {
+  while (isAlive(Number(pid.trim()))) await new Promise((resolve) => setTimeout(resolve, 5))
+}
+
+/** One that has ended, and that nobody has asked about yet, does not run any more. */
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+  } catch {
+    return false
+  }
+  const stat = join('/proc', String(pid), 'stat')
+  return !existsSync(stat) || !/\) [ZX] /.test(readFileSync(stat, 'utf8'))
 }

@@ -187,10 +187,11 @@ export class Graph {
    * The loop that a group would close, or null. Only inside the group, unless one of its jobs
    * fills a ghost: nothing older can lead back to a job that nobody has named.
    */
-  loopOf(group: ReadonlyMap<string, NewJob>, now: number): readonly string[] | null {
+  loopOf(jobs: readonly NewJob[], now: number): readonly string[] | null {
+    const group = new Map(jobs.map((job) => [job.id, job]))
     const starts: string[] = []
     let outside = false
-    for (const job of group.values()) {
+    for (const job of jobs) {
       if (job.deps.length === 0) continue
       starts.push(job.id)
       outside ||= this.#nodes.has(job.id)

@@ -5,10 +5,10 @@ import type { AxError } from '../../core/errors.ts'
 import { isAxError } from '../../core/errors.ts'
 import type { JobContext, JobHandle } from '../../core/types.ts'
 import { AxScheduler } from '../../index.ts'
+import { type Far, Link } from './link.ts'
 import { expect, type Watch } from './oracle.ts'
 import type { Fault, NodePlan, Plan, Script } from './plan.ts'
 import { TYPES } from './swarm.ts'
-import { type Far, Link } from './link.ts'
 import { SimNode } from './world.ts'
 
 /** One life of one process. */

@@ -100,7 +100,11 @@ export class Graphs {
   #diamond(op: number): Spec[] {
     const top = this.#job(op, this.#newId(), [])
     const sides = [0, 1].map(() => this.#job(op, this.#newId(), [this.#dep(top.id as string)]))
-    const bottom = this.#job(op, this.#newId(), sides.map(({ id }) => this.#dep(id as string)))
+    const bottom = this.#job(
+      op,
+      this.#newId(),
+      sides.map(({ id }) => this.#dep(id as string)),
+    )
     return this.#random.shuffle([top, ...sides, bottom])
   }
 

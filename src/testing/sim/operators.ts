@@ -3,8 +3,8 @@
 
 import { isAxError } from '../../core/errors.ts'
 import type { JobContext, JobHandle, JobInput } from '../../core/types.ts'
-import { isEnd } from './copy.ts'
 import type { Bodies } from './bodies.ts'
+import { isEnd } from './copy.ts'
 import type { Fleet, Process } from './fleet.ts'
 import { expect, type Watch } from './oracle.ts'
 import type { Invalid, Op, Spec } from './plan.ts'
@@ -247,7 +247,13 @@ export class Operators implements Submitter {
     const overdue = this.#bodies.zombiesOf(node, world.time)
     const missing = overdue.filter(({ id, attempt }) => !listed.includes(`${id} ${attempt}`))
     const text = () => `not on the zombie list: ${missing.map(({ id }) => id).join(', ')}`
-    expect(this.#watch, 12, missing.length === 0, text, missing.map(({ id }) => id))
+    expect(
+      this.#watch,
+      12,
+      missing.length === 0,
+      text,
+      missing.map(({ id }) => id),
+    )
   }
 
   async #events(process: Process): Promise<void> {

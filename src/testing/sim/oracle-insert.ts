@@ -2,7 +2,7 @@
 // already, what is refused and why, and whether a loop would close.
 // May never trust an answer: it is compared, job by job.
 
-import { Live, type NewJob, type Stored, type StoredJob } from '../../core/job.ts'
+import { Live, type NewJob, type Stored } from '../../core/job.ts'
 import type { InsertAnswer, InsertGroup, Refusal } from '../../store/store.ts'
 import { type Commit, expect, type Watch } from './oracle.ts'
 import type { View } from './view.ts'
@@ -24,7 +24,7 @@ export function judgeInsert(watch: Watch, commit: Commit): void {
   for (const [index, group] of groups.entries()) {
     const given = answer[index] as InsertAnswer
     const verdict = judge(overlay, group)
-    compare(watch, group, verdict, given)
+    compare(watch, overlay, group, verdict, given)
     if (verdict.status === 'done') overlay.take(group, verdict.owners)
   }
 }
@@ -64,7 +64,8 @@ class Overlay {
   /** Edges that may still hold a job back, of jobs that have not succeeded. */
   openDeps(id: string): readonly string[] {
     const fresh = this.added.get(id)
-    if (fresh !== undefined) return fresh.deps.map((dep) => dep.id).filter((dep) => this.#opens(dep))
+    if (fresh !== undefined)
+      return fresh.deps.map((dep) => dep.id).filter((dep) => this.#opens(dep))
     const seen = this.view.jobs.get(id)
     if (seen === undefined || seen.status === 'success') return []
     return [...seen.edges].filter(([, state]) => state !== 'satisfied').map(([dep]) => dep)
@@ -156,7 +157,13 @@ function reaches(overlay: Overlay, id: string): boolean {
   return false
 }
 
-function compare(watch: Watch, group: InsertGroup, verdict: Verdict, given: InsertAnswer): void {
+function compare(
+  watch: Watch,
+  overlay: Overlay,
+  group: InsertGroup,
+  verdict: Verdict,
+  given: InsertAnswer,
+): void {
   const ids = group.jobs.map((job) => job.id)
   const text = () =>
     `insert of ${ids.join(', ')}: answered ${brief(given)}, expected ${JSON.stringify(verdict)}`
@@ -168,7 +175,7 @@ function compare(watch: Watch, group: InsertGroup, verdict: Verdict, given: Inse
     const reasons = given.refusals.map(show)
     const same = loop ? given.refusals[0]?.reason === 'cycle' : same2(reasons, verdict.reasons)
     expect(watch, loop ? 32 : 34, same, text, ids)
-    if (loop) checkLoop(watch, group, given.refusals[0] as Refusal, text)
+    if (loop) checkLoop(watch, overlay, group, given.refusals[0] as Refusal, text)
   }
   if (given.status !== 'done' || verdict.status !== 'done') return
   for (const [index, inserted] of given.jobs.entries()) {
@@ -197,12 +204,18 @@ function brief(answer: InsertAnswer): string {
 }
 
 /** A loop that is shown is one: each id waits for the one before. */
-function checkLoop(watch: Watch, group: InsertGroup, refusal: Refusal, text: () => string): void {
+function checkLoop(
+  watch: Watch,
+  overlay: Overlay,
+  group: InsertGroup,
+  refusal: Refusal,
+  text: () => string,
+): void {
   if (refusal.reason !== 'cycle') return
   const { path } = refusal
   const own = new Map(group.jobs.map((job) => [job.id, job]))
   const depsOf = (id: string) =>
-    (own.get(id) ?? (watch.view.jobs.get(id)?.job as StoredJob | undefined))?.deps ?? []
+    (own.get(id) ?? overlay.added.get(id) ?? watch.view.jobs.get(id)?.job)?.deps ?? []
   const linked = path.every((id, index) => {
     const before = path[index - 1]
     return before === undefined || depsOf(id).some((dep) => dep.id === before)

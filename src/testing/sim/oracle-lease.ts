@@ -137,7 +137,13 @@ export function judgeOverdue(watch: Watch, commit: Commit): void {
   const missing = late.filter((job) => !given.includes(job.id))
   const all = given.length >= limit || missing.length === 0
   const text = () => `overdue left out ${missing.map((job) => job.id).join(', ')}`
-  expect(watch, 10, all, text, missing.map((job) => job.id))
+  expect(
+    watch,
+    10,
+    all,
+    text,
+    missing.map((job) => job.id),
+  )
   const early = answer.jobs.filter((job) => job.deadline === 0 || job.deadline > commit.now)
   expect(watch, 9, early.length === 0, () => `overdue handed out ${early.map((job) => job.id)}`)
   const free = commit.events.length === 0

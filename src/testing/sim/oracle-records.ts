@@ -126,7 +126,9 @@ function checkChange(before: StoredJob, job: StoredJob, own: readonly JobEvent[]
     say(4, bad.length === 0, () => `has ended and changed in ${bad.join(', ')}`)
   }
   if (own.length === 0 && !settled) {
-    const bad = changed.filter((name) => !SILENT.has(name))
+    // Once its dependencies are met it may go on waiting for its lane: it asks for it now.
+    const asks = job.status === 'waiting' && before.needs > 0 && job.needs === 0
+    const bad = changed.filter((name) => !SILENT.has(name) && !(asks && name === 'rank'))
     say(6, bad.length === 0, () => `changed in silence: ${bad.join(', ')}`)
   }
   if (own.length > 0 || settled) {

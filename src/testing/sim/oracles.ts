@@ -53,10 +53,10 @@ export class Oracles {
     if (call.name === 'apply') judgeApply(this.watch, commit)
     if (call.name === 'overdue') judgeOverdue(this.watch, commit)
     this.#fold(commit)
+    this.#compare(commit)
     if (call.name === 'lease') judgeLease(this.watch, commit)
     if (call.name === 'extend') judgeExtend(this.watch, commit)
     if (call.name === 'configure') judgeConfigure(this.watch, commit)
-    this.#compare(commit)
     if (this.#writes % COUNT_CHECK === 0) await this.#checkCounts()
     if (this.#writes % FULL_CHECK === 0) await this.checkAll()
   }
@@ -134,7 +134,8 @@ export class Oracles {
     const { answer } = commit.answer as { readonly answer: readonly Moved[] }
     for (const [index, move] of (commit.call.args[0] as readonly Move[]).entries()) {
       const seen = this.watch.view.jobs.get(move.id)
-      if (move.step !== 'forget' || answer[index]?.status !== 'moved' || seen === undefined) continue
+      if (move.step !== 'forget' || answer[index]?.status !== 'moved' || seen === undefined)
+        continue
       this.watch.view.forget(seen, move.keepMs, commit.now)
     }
   }

@@ -22,8 +22,6 @@ export function toInput(spec: Spec, runLive: LiveBody): JobInput {
     payload: script,
     ...(deps === undefined ? {} : { deps: deps.map((dep) => (dep.on === 'end' ? dep : dep.id)) }),
     ...(dedupeMs === undefined ? {} : { dedupe: { for: dedupeMs } }),
-    ...(live === true
-      ? { execute: (context: JobContext) => runLive(context, script) }
-      : {}),
+    ...(live === true ? { execute: (context: JobContext) => runLive(context, script) } : {}),
   }
 }

@@ -2,6 +2,7 @@
 // May never use a line of the code that it watches, and may never be clever: it recounts.
 
 import type { JobEvent, JobStatus, StoredJob } from '../../core/job.ts'
+import type { WorkerBeat } from '../../store/store.ts'
 import { isEnd } from './copy.ts'
 
 export type EdgeState = 'open' | 'satisfied' | 'dead'
@@ -61,6 +62,11 @@ export class View {
   }
   /** Jobs with a hold. */
   readonly holds = new Set<Seen>()
+  /** Who serves what, by what was last heard of them. */
+  readonly workers = new Map<
+    string,
+    { readonly types: readonly string[]; readonly until: number }
+  >()
   /** Every id that was ever given to a job. */
   readonly ever = new Set<string>()
   /** Ids of submissions that may have happened without their caller hearing of it. */
@@ -79,6 +85,11 @@ export class View {
     const made: PoolSeen = { concurrency: 10, paused: false, fixed: new Set() }
     this.pools.set(name, made)
     return made
+  }
+
+  beat(worker: WorkerBeat, now: number): void {
+    if (worker.ttlMs === 0) this.workers.delete(worker.holder)
+    else this.workers.set(worker.holder, { types: worker.types, until: now + worker.ttlMs })
   }
 
   add(job: StoredJob, event: JobEvent, now: number): Seen {

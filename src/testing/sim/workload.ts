@@ -85,7 +85,11 @@ class Workload {
     return [
       { weight: 40, feature: null, draw: (op) => [this.#add([graphs.single(op)])] },
       { weight: 10, feature: 'dependencies', draw: (op) => [this.#add(graphs.batch(op))] },
-      { weight: 3, feature: 'cycles', draw: (op) => graphs.loop(op).map((jobs) => this.#add(jobs)) },
+      {
+        weight: 3,
+        feature: 'cycles',
+        draw: (op) => graphs.loop(op).map((jobs) => this.#add(jobs)),
+      },
       { weight: 4, feature: 'repeats', draw: (op) => [this.#repeat(op)] },
       { weight: 3, feature: 'invalid', draw: () => [this.#invalid()] },
       { weight: 8, feature: 'cancel', draw: target('cancel') },

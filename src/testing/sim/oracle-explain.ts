@@ -1,0 +1,102 @@
+// Owns a second opinion on why a job does not run, worked out from the naive view alone.
+// May never read the engine's explanation before it has one of its own.
+
+import type { Explanation } from '../../core/types.ts'
+import { isEnd } from './copy.ts'
+import { expect, type Watch } from './oracle.ts'
+import { comesBefore, type Seen } from './view.ts'
+
+interface Opinion {
+  readonly reason: string
+  readonly blockedBy?: readonly string[]
+  readonly position?: number
+}
+
+/** Asked for while the world stands still. */
+export async function checkExplain(
+  watch: Watch,
+  seen: Seen,
+  explain: (id: string) => Promise<Explanation>,
+): Promise<void> {
+  const { id } = seen.job
+  const own = opinionOn(watch, seen)
+  const given = await explain(id)
+  const text = () => `${id}: explain says ${JSON.stringify(given)}, not ${JSON.stringify(own)}`
+  const blockers = given.blockedBy?.map((each) => each.id).sort()
+  const same =
+    given.status === seen.status &&
+    given.reason === own.reason &&
+    (own.position === undefined || own.position === given.position) &&
+    (own.blockedBy === undefined || String(blockers) === String([...own.blockedBy].sort()))
+  expect(watch, 41, same, text, [id])
+  const ghosts = own.reason === 'unknown-dependency'
+  if (!ghosts) return
+  const says = given.blockedBy?.some((each) => each.status === 'unknown') === true
+  expect(watch, 33, says, () => `${id}: waits for a ghost, and explain does not say so`, [id])
+}
+
+function opinionOn(watch: Watch, seen: Seen): Opinion {
+  if (seen.status === 'pending') return { reason: reasonOfPending(seen) }
+  if (seen.status === 'waiting') return opinionOnWaiting(watch, seen)
+  if (seen.status === 'ready') return opinionOnReady(watch, seen)
+  if (seen.status === 'cancelled' && seen.job.lease !== undefined) return { reason: 'stopping' }
+  return { reason: seen.status }
+}
+
+/** Why it was sent to wait, by the last entry of its log that says so. */
+function reasonOfPending(seen: Seen): string {
+  const last = seen.log.findLast((event) => event.to === 'pending' || event.event === 'job:revived')
+  if (last?.event === 'job:lost') return 'lost'
+  return last?.event === 'job:retry' || last?.event === 'job:timeout' ? 'backoff' : 'delayed'
+}
+
+function opinionOnWaiting(watch: Watch, seen: Seen): Opinion {
+  const { view, world } = watch
+  const { needs } = view.countsOf(seen)
+  if (needs === 0) return { reason: 'lane' }
+  if (view.isDoomed(seen)) return { reason: 'doomed' }
+  const open = [...seen.edges].filter(([, state]) => state === 'open').map(([id]) => id)
+  const known = open.filter((id) => {
+    return view.jobs.has(id) || view.endOf(id, world.time) !== undefined
+  })
+  const ghosts = known.length < needs && known.length < open.length
+  return { reason: ghosts ? 'unknown-dependency' : 'dependency', blockedBy: open }
+}
+
+function opinionOnReady(watch: Watch, seen: Seen): Opinion {
+  const { view, world } = watch
+  const { job } = seen
+  const workers = [...view.workers.values()].filter((worker) => worker.until > world.time)
+  const served = workers.some((worker) => worker.types.includes(job.type))
+  if (!served && job.body === undefined) return { reason: 'no-handler' }
+  const pool = view.pool(job.pool)
+  if (pool.paused) return { reason: 'paused' }
+  if (view.used(job.pool) < pool.concurrency) return { reason: 'next' }
+  let ahead = 0
+  for (const other of view.of('ready')) {
+    if (other.job.pool === job.pool && comesBefore(other.job, job)) ahead += 1
+  }
+  return { reason: 'pool-full', position: ahead + 1 }
+}
+
+/** Whether what a job waits for is, in the end, an id that nobody has submitted. */
+export function waitsForGhost(watch: Watch, seen: Seen, path = new Set<Seen>()): boolean {
+  if (seen.status !== 'waiting' || path.has(seen)) return false
+  path.add(seen)
+  const { view, world } = watch
+  for (const [id, state] of seen.edges) {
+    if (state !== 'open') continue
+    const other = view.jobs.get(id)
+    if (other === undefined && view.endOf(id, world.time) === undefined) return true
+    if (other !== undefined && !isEnd(other.status) && waitsForGhost(watch, other, path))
+      return true
+  }
+  return laneHolderWaits(watch, seen, path)
+}
+
+function laneHolderWaits(watch: Watch, seen: Seen, path: Set<Seen>): boolean {
+  const { exclusive } = seen.job
+  if (exclusive === undefined || watch.view.countsOf(seen).needs > 0) return false
+  const holder = [...(watch.view.lanes.get(exclusive) ?? [])].find((each) => each.admitted)
+  return holder !== undefined && waitsForGhost(watch, holder, path)
+}
