@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, InvalidArgumentError } from 'commander'
 import { toMs } from '../core/duration.ts'
+import { isAxError } from '../core/errors.ts'
 import { runCommand } from './command.ts'
 import { EXIT, EXIT_CODES, type ExitCode } from './exit.ts'
 import { FlowFault } from './problems.ts'
@@ -13,6 +14,9 @@ const ABOUT_RUNS = `
 The state of a run is kept in memory for now: a run does not outlive its process, and the same
 command starts from the beginning. Ctrl-C lets running jobs end and starts no others; once more
 aborts them; a third time leaves at once.`
+
+/** What the scheduler refuses is wrong with the flow, not with ax. */
+const REFUSALS: readonly string[] = ['INVALID_JOB', 'INVALID_OPTION', 'CYCLE', 'TOO_LARGE']
 
 process.exitCode = await main(process.argv.slice(2))
 leaveSoon()
@@ -51,6 +55,10 @@ function tell(error: unknown): ExitCode {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.success : EXIT.usage
   if (error instanceof FlowFault) {
     process.stderr.write(`${error.message}\n`)
+    return EXIT.usage
+  }
+  if (isAxError(error) && REFUSALS.includes(error.code)) {
+    process.stderr.write(`This flow cannot run: ${error.message}\n`)
     return EXIT.usage
   }
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error)

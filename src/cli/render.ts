@@ -147,11 +147,10 @@ export function isTold(event: JobEvent): boolean {
  * `why` is the job's latest error, for a transition that has one.
  */
 export function eventLine(view: View, row: Row, event: JobEvent, why: string | undefined): string {
-  const width = Math.max(...[...view.rows.values()].slice(0, 100).map((each) => widthOf(each.name)))
   const attempt = event.attempt > 0 ? `attempt ${event.attempt}/${row.allowed}` : ''
   const parts = [
     clockTime(event.at),
-    padEnd(oneLine(row.name), Math.min(width, 40)),
+    padEnd(oneLine(row.name), Math.min(view.nameWidth, 40)),
     padEnd(event.to, 'cancelled'.length),
     padEnd(attempt, 'attempt 1/1'.length),
     causeOf(view, event, why),
@@ -197,7 +196,7 @@ function tableLines(report: RunReport, look: Look): string[] {
   const rows = jobs.map(cellsOf)
   const columns = look.columns < 64 ? [0, 1, 2, 4] : [0, 1, 2, 3, 4]
   const widths = columns.map((column) =>
-    Math.max(...[HEADS, ...rows].map((cells) => widthOf(cells[column] as string))),
+    [HEADS, ...rows].reduce((most, cells) => Math.max(most, widthOf(cells[column] as string)), 0),
   )
   widths[0] = Math.min(widths[0] as number, Math.max(12, Math.floor(look.columns / 3)))
   const line = (cells: readonly string[]) =>

@@ -1,7 +1,8 @@
 // Owns one run of a flow: its jobs are handed to a scheduler, watched, and reported.
 // May never hold a rule about jobs: what runs when, and again, is the scheduler's business.
 
-import { mkdtemp, rm } from 'node:fs/promises'
+import { rmSync } from 'node:fs'
+import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { hasEnded } from '../core/job.ts'
@@ -34,6 +35,8 @@ export async function runFlow(flow: Flow, options: RunOptions): Promise<RunRepor
   const run = newRunId(new Date(startedAt))
   const view = newView(flow, `${flow.name}#${run}/`, startedAt)
   const scratch = await mkdtemp(join(tmpdir(), 'ax-run-'))
+  const leave = () => rmSync(scratch, { recursive: true, force: true })
+  process.on('exit', leave)
   const scheduler = openScheduler(flow, view, options)
   const watch = startWatch(scheduler, view, options.screen)
   try {
@@ -48,7 +51,8 @@ export async function runFlow(flow: Flow, options: RunOptions): Promise<RunRepor
   } finally {
     await watch.end()
     await scheduler.close({ drainMs: 0 })
-    await rm(scratch, { recursive: true, force: true })
+    process.off('exit', leave)
+    leave()
   }
 }
 

@@ -2,6 +2,7 @@
 
 import type { JobEvent, JobStatus } from '../core/job.ts'
 import type { Flow } from './flow.ts'
+import { widthOf } from './text.ts'
 
 export interface Row {
   /** As the flow calls it; the id of a job that another one submitted. */
@@ -20,6 +21,8 @@ export interface View {
   /** What the ids of the flow's jobs begin with. */
   readonly prefix: string
   readonly startedAt: number
+  /** Room for the names of the flow's jobs, in columns. */
+  readonly nameWidth: number
   readonly rows: Map<string, Row>
   readonly counts: Record<JobStatus, number>
   /** Ids of those that run, in the order of their starts. */
@@ -34,6 +37,7 @@ export function newView(flow: Flow, prefix: string, startedAt: number): View {
     flow: flow.name,
     prefix,
     startedAt,
+    nameWidth: flow.jobs.reduce((most, job) => Math.max(most, widthOf(job.name)), 0),
     rows: new Map(),
     counts: { ...counts, cancelled: 0 },
     running: new Set(),

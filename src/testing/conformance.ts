@@ -12,7 +12,7 @@ export type { Runner } from './cases-bench.ts'
 export type { OpenStore } from './history-replay.ts'
 
 export interface ConformanceOptions {
-  /** Histories drawn with all settings left to the seed. Default 150; a third as many mixed ones. */
+  /** Histories with all settings left to the seed. Default 150; a third as many mixed ones. */
   readonly seeds?: number
   /** Commands in one history. Default 300. */
   readonly commands?: number

@@ -5,8 +5,8 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Store } from '../store/store.ts'
 import { historyFrom } from './history.ts'
 import { type Command, newJob, START } from './history-commands.ts'
-import { dumpOf, follow, manualClock, sideOf } from './history-side.ts'
-import { modelStore } from './model.ts'
+import { dumpOf, follow, manualClock, sideOf, tryTo } from './history-side.ts'
+import { type ModelDump, modelStore } from './model.ts'
 
 /** Opens an empty store on a clock that the suite moves. */
 export type OpenStore = (clock: { now(): number }) => Promise<Store>
@@ -28,6 +28,8 @@ export interface Difference {
   readonly where: string
   readonly expected: unknown
   readonly actual: unknown
+  /** What the model knows at that point, also beyond the port. */
+  readonly model: ModelDump
   readonly shortest: readonly Command[]
 }
 
@@ -76,13 +78,14 @@ async function compare(
         last = command
         if (command.do === 'clock') clock.advance(command.ms)
         const expected = await follow(sides[0], command, clock)
-        const actual = await follow(sides[1], command, clock)
+        const actual = await tryTo(sides[1], command, clock)
         const difference = differenceOf(expected, actual)
-        if (difference !== null) return { number, command, ...difference }
+        if (difference !== null) return { number, command, ...difference, model: model.dump() }
       }
       if (isDump && last !== undefined) {
         const difference = differenceOf(await dumpOf(sides[0]), await dumpOf(sides[1]))
-        if (difference !== null) return { number, command: last, ...difference }
+        if (difference !== null)
+          return { number, command: last, ...difference, model: model.dump() }
       }
       if (command === undefined) return null
     }
@@ -157,13 +160,15 @@ export function differenceOf(
 
 /** A difference as a person wants to read it. */
 export function describeDifference(difference: Difference): string {
-  const { seed, number, command, where, expected, actual, shortest } = difference
+  const { seed, number, command, where, expected, actual, model, shortest } = difference
+  const { lanes, keys, ghosts, outcomes } = model
   return [
     `Seed ${seed}: the store does not answer as the model does. The shortest history found:`,
     ...shortest.map((each, index) => `${index + 1}. ${show(each)}`),
     `After command ${number + 1}, ${command.do}, at ${where}:`,
     `expected: ${show(expected)}`,
     `actual:   ${show(actual)}`,
+    `The model at this point: ${show({ lanes, keys, ghosts, outcomes })}`,
   ].join('\n')
 }
 

@@ -47,10 +47,15 @@ export function sideOf(store: Store): Side {
 
 /** Does one command on one side, and answers in a form that two sides can be compared by. */
 export async function follow(side: Side, command: Command, clock: ManualClock): Promise<unknown> {
+  return plain(await answerTo(side, command, clock))
+}
+
+/** The same for a store under test: an error is its answer. */
+export async function tryTo(side: Side, command: Command, clock: ManualClock): Promise<unknown> {
   try {
-    return plain(await answerTo(side, command, clock))
+    return await follow(side, command, clock)
   } catch (error) {
-    return { threw: error instanceof Error ? error.name : 'something' }
+    return { threw: String(error) }
   }
 }
 
@@ -294,7 +299,10 @@ export async function dumpOf(side: Side): Promise<unknown> {
     for (const dep of deps) dependents.push([dep.id, await sizeOf(side, dep.id)])
   }
   const log = await newEvents(side, 1_000)
-  return plain({ jobs, standings, dependents, count: await counted(side), log })
+  const { events: first, oldest } = await side.store.events(0, 5)
+  const isOldest = first.every(({ seq }, index) => (index === 0 ? seq === oldest : seq > oldest))
+  const count = await counted(side)
+  return plain({ jobs, standings, dependents, count, log, first, isOldest })
 }
 
 async function sizeOf(side: Side, id: string): Promise<readonly string[]> {

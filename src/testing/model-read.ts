@@ -1,7 +1,7 @@
 // Owns what the model shows: each answer is worked out from the records, every time.
 // May never change anything.
 
-import type { JobStatus, StoredJob } from '../core/job.ts'
+import type { JobEvent, JobStatus, StoredJob } from '../core/job.ts'
 import type {
   Counted,
   EventPage,
@@ -17,6 +17,7 @@ import {
   isDoomed,
   laneHolder,
   needsOf,
+  type Outcome,
   openOf,
   type Row,
   remembered,
@@ -193,8 +194,19 @@ export function eventPage(world: World, after: number, limit: number): EventPage
   }
 }
 
+export interface ModelDump {
+  readonly now: number
+  readonly jobs: readonly StoredJob[]
+  /** `lane: holder`, `key: owner`. */
+  readonly lanes: readonly string[]
+  readonly keys: readonly string[]
+  readonly ghosts: readonly string[]
+  readonly outcomes: readonly Outcome[]
+  readonly log: readonly JobEvent[]
+}
+
 /** Everything that decides what happens next, also what the port does not show. */
-export function dumpOf(world: World): object {
+export function dumpOf(world: World): ModelDump {
   return {
     now: world.now(),
     jobs: world.rows.map(viewOf),

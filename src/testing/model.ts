@@ -12,16 +12,18 @@ import {
   dumpOf,
   eventPage,
   listJobs,
+  type ModelDump,
   standingOf,
   viewOf,
 } from './model-read.ts'
 import { find, newWorld, RULES, type Rules, type World } from './model-world.ts'
 
+export type { ModelDump } from './model-read.ts'
 export type { Rules } from './model-world.ts'
 
 export interface ModelStore extends Store {
   /** Everything there is, also what the port does not show. For people and for failures. */
-  dump(): object
+  dump(): ModelDump
   /** The records in short, for those who make histories up. */
   peek(): readonly Peeked[]
 }

@@ -85,6 +85,7 @@ class Simulation {
       coverage: this.#coverage,
       raw,
       scriptOf,
+      hasBegun: (id, attempt) => this.#bodies.begun.has(`${id} ${attempt}`),
     }
     this.#oracles = new Oracles(this.#watch)
     this.#operators = new Operators(this.#watch)
@@ -122,7 +123,7 @@ class Simulation {
       hash: this.#world.trace.hash,
       operations: this.#operators.done,
       jobs: this.#view.added,
-      starts: this.#bodies.started,
+      starts: this.#bodies.begun.size,
       events: this.#world.events,
       virtualMs: this.#world.time - EPOCH,
       coverage: this.#coverage.counts,

@@ -33,7 +33,8 @@ export interface BodyLimits {
 export class Bodies {
   /** Every body that has not settled, of processes that are alive. */
   readonly live = new Set<Body>()
-  started = 0
+  /** Every attempt that has had a body. */
+  readonly begun = new Set<string>()
   readonly #watch: Watch
   readonly #limits: BodyLimits
   readonly #submitter: Submitter
@@ -94,7 +95,7 @@ export class Bodies {
       wake: undefined,
     }
     this.live.add(body)
-    this.started += 1
+    this.begun.add(`${body.id} ${body.attempt}`)
     const onAbort = () => {
       body.abortedAt ??= world.time
       if (world.time < body.deafUntil) this.#watch.coverage.fault('ignores the abort')

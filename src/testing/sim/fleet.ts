@@ -77,7 +77,8 @@ export class Fleet {
     if (life > 1) this.#watch.coverage.fault('restart with the same name')
     const { world, coverage } = this.#watch
     const node = new SimNode(world, plan.name, life, plan)
-    const link = new Link(node, this.#far, this.#plan.settings.link, coverage)
+    const { link: network, leaseMs } = this.#plan.settings
+    const link = new Link(node, this.#far, network, coverage, leaseMs)
     const process: Process = {
       plan,
       node,

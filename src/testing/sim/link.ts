@@ -65,11 +65,12 @@ export class Link {
   readonly #settings: LinkSettings
   readonly #coverage: Coverage
   readonly #chance: Random
+  readonly #healthyMs: number
   /** When the packet before will be there, in each direction: for links that keep the order. */
   readonly #arrival = { to: 0, from: 0 }
-  #calls = 0
 
-  constructor(node: SimNode, far: Far, settings: LinkSettings, coverage: Coverage) {
+  constructor(node: SimNode, far: Far, settings: LinkSettings, coverage: Coverage, leaseMs: number) {
+    this.#healthyMs = Math.floor(leaseMs / 20)
     this.#node = node
     this.#far = far
     this.#settings = settings
@@ -99,7 +100,6 @@ export class Link {
     const sent = args.map(copy)
     const held = sent[0] as { readonly holder?: string } | undefined
     if (name === 'lease' && held?.holder !== undefined) node.holder = held.holder
-    this.#calls += 1
     const call: Call = { node, name, args: sent, sentAt: node.world.time, heard: false }
     const restarts = this.#far.restarts
     return new Promise((resolve, reject) => {
@@ -193,7 +193,9 @@ export class Link {
   #delay(way: 'to' | 'from'): number {
     const { latencyMs, jitterMs, lateMs, reorder } = this.#settings
     const { world } = this.#node
-    let delay = latencyMs + Math.floor(this.#chance.next() * jitterMs)
+    const jitter = Math.floor(this.#chance.next() * jitterMs)
+    // A healthy network is much faster than a lease, or nobody could keep one.
+    let delay = world.healed ? Math.min(latencyMs, this.#healthyMs) : latencyMs + jitter
     if (this.#happens('late', 'late')) delay += Math.floor(this.#chance.next() * lateMs)
     if (reorder && !world.healed) {
       if (world.time + delay < this.#arrival[way]) this.#coverage.fault('reordered')

@@ -12,23 +12,29 @@ import type { Seen, View } from './view.ts'
 export function judgeApply(watch: Watch, commit: Commit): void {
   const moves = commit.call.args[0] as readonly Move[]
   const { answer } = commit.answer as { readonly answer: readonly Moved[] }
+  const released = new Set<string>()
   for (const [index, move] of moves.entries()) {
     const seen = watch.view.jobs.get(move.id)
     watch.coverage.move(move.step, seen?.status ?? 'gone')
     if (seen !== undefined && 'rev' in move.expect && move.expect.overdue) {
       watch.coverage.checked(10)
     }
-    judgeMove(watch, commit, move, seen, answer[index] as Moved)
+    const given = answer[index] as Moved
+    judgeMove(watch, commit, { move, seen, released }, given)
+    const lets = move.step === 'forget' || move.step === 'succeed'
+    if (lets && given.status === 'moved') released.add(move.id)
   }
 }
 
-function judgeMove(
-  watch: Watch,
-  commit: Commit,
-  move: Move,
-  seen: Seen | undefined,
-  given: Moved,
-): void {
+/** A move, the record that it meets, and who has stopped naming others earlier in the call. */
+interface Met {
+  readonly move: Move
+  readonly seen: Seen | undefined
+  readonly released: ReadonlySet<string>
+}
+
+function judgeMove(watch: Watch, commit: Commit, met: Met, given: Moved): void {
+  const { move, seen } = met
   const meant = isMeant(move, seen?.job, commit.now)
   const refused = given.status === 'refused'
   const text = () =>
@@ -43,8 +49,8 @@ function judgeMove(
     const still = same || others
     expect(watch, 8, still, () => `${move.id}: a stale ${move.step} changed it`, [move.id])
   }
-  if (refused && seen !== undefined) judgeRefusal(watch, commit, move, seen, given)
-  if (given.status === 'moved' && seen !== undefined) judgeForce(watch, commit, move, seen)
+  if (refused && seen !== undefined) judgeRefusal(watch, commit, met, seen, given)
+  if (given.status === 'moved' && seen !== undefined) judgeForce(watch, commit, met, seen)
 }
 
 /** Whether what a move compares is true of the record. */
@@ -61,20 +67,23 @@ function brief(job: StoredJob): string {
 }
 
 /** What is taken from a job by force is taken when its time is over, and for good reason. */
-function judgeForce(watch: Watch, { now, call }: Commit, move: Move, seen: Seen): void {
+function judgeForce(watch: Watch, { now, call }: Commit, met: Met, seen: Seen): void {
+  const { move, released } = met
   const { job } = seen
   const { view } = watch
   const own = [job.id]
   if (move.step === 'lose') {
-    const over = job.deadline <= now
-    expect(watch, 9, over, () => `${job.id}: reaped ${job.deadline - now} ms early`, own)
+    // A worker may say itself that it has lost its grip; nobody else may before the time.
+    const own = 'lease' in move.expect && job.lease?.holder === call.node.holder
+    const over = own || job.deadline <= now
+    expect(watch, 9, over, () => `${job.id}: reaped ${job.deadline - now} ms early`, [job.id])
   }
   if (move.step === 'cascade') {
     expect(watch, 30, view.isDoomed(seen), () => `${job.id}: cancelled without doom`, own)
     judgeCause(watch, view, seen)
   }
   if (move.step === 'forget') {
-    const namer = view.namerOf(job.id)?.job.id
+    const namer = view.namerOf(job.id, released)?.job.id
     const text = () => `${job.id}: forgotten while ${namer} names it`
     expect(watch, 1, namer === undefined, text, own)
     expect(watch, 1, job.lease === undefined, () => `${job.id}: forgotten with a hold`, own)
@@ -102,14 +111,15 @@ function judgeCause(watch: Watch, view: View, seen: Seen): void {
   expect(watch, 31, found, () => `${id}: its cause ${cause} is nothing that it waited for`, [id])
 }
 
-function judgeRefusal(watch: Watch, commit: Commit, move: Move, seen: Seen, given: Moved): void {
+function judgeRefusal(watch: Watch, commit: Commit, met: Met, seen: Seen, given: Moved): void {
+  const { move, released } = met
   if (given.status !== 'refused') return
   const { view } = watch
   const { key, id } = seen.job
   const own = [id]
   const { why } = given
   if (why.reason === 'named') {
-    const right = move.step === 'forget' && view.namerOf(id) !== undefined
+    const right = move.step === 'forget' && view.namerOf(id, released) !== undefined
     expect(watch, 1, right, () => `${id}: kept, and nobody names it`, own)
   } else if (why.reason === 'key') {
     const owner = key === undefined ? undefined : view.ownerOf(key, commit.now)

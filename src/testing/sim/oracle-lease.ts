@@ -124,6 +124,9 @@ function judgeUnheard(
   if (lease === undefined) return
   const mine = lease.holder === ask.holder && lease.number <= ask.upTo && !listed.has(lease.number)
   expect(watch, 9, mine, () => `${event.job}: extend took lease ${lease.number} away`, own)
+  const begun = watch.hasBegun(event.job, event.attempt)
+  const text = () => `${event.job}: returned as never heard of, and its body had begun`
+  expect(watch, 10, !begun, text, own)
 }
 
 /** 10: what is overdue is handed out, in order, and nothing else is. Before any move is made. */

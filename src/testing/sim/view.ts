@@ -231,8 +231,10 @@ export class View {
   }
 
   /** A job that is live, failed or cancelled, and names this one. */
-  namerOf(id: string): Seen | undefined {
-    for (const seen of this.namers.get(id) ?? []) if (seen.status !== 'success') return seen
+  namerOf(id: string, except: ReadonlySet<string>): Seen | undefined {
+    for (const seen of this.namers.get(id) ?? []) {
+      if (seen.status !== 'success' && !except.has(seen.job.id)) return seen
+    }
     return undefined
   }
 
