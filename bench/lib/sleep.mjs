@@ -4,7 +4,7 @@
 import { setImmediate, setTimeout } from 'node:timers/promises'
 
 /** The last stretch is spent looking at the clock, a turn of the event loop at a time. */
-const WATCH_MS = 2
+const WATCH_MS = 1
 
 /**
  * Resolves at an instant of `performance.now()`, or in the first turn after it; never at once.

@@ -193,7 +193,11 @@ export type Fact =
       readonly retryAfterMs?: number
     }
   | { readonly type: 'timedOut'; readonly delayMs?: number }
+  /** A stop has aborted it. */
   | { readonly type: 'returned' }
+  /** The holder could not reach the store in time and has stopped the body by its own clock. */
+  | { readonly type: 'abandoned' }
+  /** The body of a cancelled job has ended, or its grace has. */
   | { readonly type: 'settled' }
   | { readonly type: 'overdue' }
   | { readonly type: 'cancel'; readonly reason?: string }

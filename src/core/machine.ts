@@ -114,7 +114,7 @@ export const STEPS: Readonly<Record<StepName, Step>> = {
     to: ['pending', 'ready', 'failed'],
     by: 'decision',
     event: 'job:lost',
-    says: 'its worker let the lease run out',
+    says: 'its worker let the lease run out, or was cut off from the store',
   },
   return: {
     from: ['running'],
@@ -196,8 +196,10 @@ export function decide(job: StoredJob, fact: Fact, keep: Keep): Move | null {
       return isHeld(job) ? afterTimeout(job, fact, keep) : null
     case 'returned':
       return isHeld(job) ? handBack(job, keep) : null
+    case 'abandoned':
+      return isHeld(job) ? { ...lose(job, keep), expect: leaseOf(job) } : null
     case 'settled':
-      return job.lease?.hold === true ? settle(job, { lease: job.lease.number }) : null
+      return job.lease?.hold === true ? settle(job, leaseOf(job)) : null
     case 'overdue':
       return overdue(job, keep)
     case 'cancel':
@@ -215,7 +217,7 @@ function isHeld(job: StoredJob): boolean {
 function succeed(job: StoredJob, fact: { readonly result: Move['result'] }, keep: Keep): Move {
   return {
     id: job.id,
-    expect: { lease: job.lease?.number ?? 0 },
+    expect: leaseOf(job),
     step: 'succeed',
     to: 'success',
     delayMs: 0,
@@ -391,7 +393,11 @@ function keepOf(end: 'success' | 'failed' | 'cancelled', job: StoredJob, keep: K
 
 /** What the holder of a lease writes compares the lease. */
 function held(job: StoredJob, step: StepName, to: JobStatus): Move {
-  return { ...blank(job, step, to), expect: { lease: job.lease?.number ?? 0 } }
+  return { ...blank(job, step, to), expect: leaseOf(job) }
+}
+
+function leaseOf(job: StoredJob): Move['expect'] {
+  return { lease: job.lease?.number ?? 0 }
 }
 
 /** What anybody else writes compares the revision. */

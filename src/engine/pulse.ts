@@ -100,10 +100,15 @@ export class Pulse {
     const runs = [...this.#worker.runs.values()]
     const held = runs.map((run) => ({ id: run.job.id, lease: run.lease.number }))
     const askedAt = runtime.monotonic()
-    const ask = { holder, held, leaseMs: settings.leaseMs, upTo: this.#mark }
+    const ask = { holder, held, leaseMs: settings.leaseMs, upTo: this.#upTo }
     const answer = this.#hub.heard(await store.extend(ask, this.#hub.tell))
     this.#mark = answer.mark
     this.#hear(runs, answer, askedAt + settings.leaseMs)
+  }
+
+  /** Where an end could not be written, an unlisted lease is not one that nobody heard of. */
+  get #upTo(): number {
+    return this.#worker.gaveUp ? 0 : this.#mark
   }
 
   #hear(runs: readonly Run[], answer: ExtendAnswer, safeUntil: number): void {
@@ -122,7 +127,7 @@ export class Pulse {
    * A store in this process is always reached, so there it is the store alone that decides.
    */
   #armFence(): void {
-    const runs = [...this.#worker.runs.values()].filter((run) => run.mark !== 'lost')
+    const runs = [...this.#worker.runs.values()].filter((run) => run.mark === undefined)
     this.#fence = undefined
     if (runs.length === 0 || !this.#live) return
     const { runtime, settings } = this.#hub
@@ -130,7 +135,7 @@ export class Pulse {
     const first = Math.min(...runs.map((run) => run.safeUntil)) - margin
     const check = () => {
       const now = runtime.monotonic()
-      for (const run of runs) if (run.safeUntil - margin <= now) this.#worker.lost(run)
+      for (const run of runs) if (run.safeUntil - margin <= now) this.#worker.fence(run)
       this.#armFence()
     }
     this.#fence = runtime.after(Math.max(1, first - runtime.monotonic()), check, { ref: false })

@@ -51,7 +51,9 @@ export class Quiet {
   }
 
   async #look(): Promise<void> {
-    const patience = this.#hub.runtime.after(PATIENCE_MS, () => void this.#warn(), { ref: false })
+    const patience = this.#hub.runtime.after(PATIENCE_MS, () => this.#warn().catch(() => {}), {
+      ref: false,
+    })
     try {
       for (;;) {
         this.#changed = false

@@ -7,9 +7,10 @@ import type { Timer } from '../kit/runtime.ts'
 
 /**
  * Why a body was told to stop. A mark decides what the attempt counts as, unless the body still
- * succeeds in time (a cancelled or lost one cannot).
+ * succeeds in time. `fenced`: the store has been out of reach for as long as the lease is safe,
+ * so whether it is lost is unknown. `lost`: the store has said so.
  */
-export type Mark = 'timeout' | 'stop' | 'cancelled' | 'lost'
+export type Mark = 'timeout' | 'stop' | 'fenced' | 'cancelled' | 'lost'
 
 export class Run {
   readonly job: StoredJob
@@ -50,7 +51,7 @@ export class Run {
     return this.#controller.signal
   }
 
-  /** Marks the attempt and aborts its body. The first mark stays, but a loss outweighs all. */
+  /** Marks the attempt and aborts its body. The first mark stays, but the store's word wins. */
   abort(mark: Mark): void {
     if (this.mark === undefined || mark === 'lost' || mark === 'cancelled') this.mark = mark
     if (this.#reason !== undefined) return
@@ -71,6 +72,8 @@ export class Run {
         return { type: 'timedOut' }
       case 'stop':
         return { type: 'returned' }
+      case 'fenced':
+        return { type: 'abandoned' }
       case 'cancelled':
         return { type: 'settled' }
       default:
@@ -97,10 +100,11 @@ function reasonOf(mark: Mark, job: StoredJob): AxError {
       return new AxError('CLOSED', `Job ${job.id} goes back: its worker is stopping.`, details)
     case 'cancelled':
       return new AxError('CANCELLED', `Job ${job.id} was cancelled.`, details)
+    case 'fenced':
     case 'lost':
       return new AxError(
         'LEASE_LOST',
-        `Job ${job.id} no longer belongs to this worker: its lease ran out.`,
+        `Job ${job.id} no longer belongs to this worker: its lease ran out, or is about to.`,
         details,
       )
   }

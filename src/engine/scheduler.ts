@@ -142,7 +142,11 @@ export abstract class SchedulerBase {
     if (typeof policyOrHandler === 'function') {
       this.#registry.define(type, {}, policyOrHandler as Handler)
     } else this.#registry.define(type, policyOrHandler, handler as Handler)
-    if (this.#ready) void this.#pulse.announce().then(() => this.#worker.wake())
+    if (this.#ready) {
+      // Where this fails, the next heartbeat says it.
+      this.#pulse.announce().catch(() => {})
+      this.#worker.wake()
+    }
     return {
       type,
       submit: (payload, options = {}) => this.addJob<P, R>({ ...options, type, payload }),
@@ -287,7 +291,10 @@ export abstract class SchedulerBase {
   /** Begins to run jobs. The first job does this, unless `autoStart` is false. */
   start(): Promise<void> {
     this.#checkOpen()
-    this.#starting ??= this.#start()
+    this.#starting ??= this.#start().catch((error) => {
+      this.#starting = undefined
+      throw error
+    })
     return this.#starting
   }
 
@@ -326,7 +333,10 @@ export abstract class SchedulerBase {
   }
 
   #open(): Promise<void> {
-    this.#opening ??= this.#doOpen()
+    this.#opening ??= this.#doOpen().catch((error) => {
+      this.#opening = undefined
+      throw error
+    })
     return this.#opening
   }
 
@@ -340,6 +350,7 @@ export abstract class SchedulerBase {
     if (!this.#settings.autoStart) this.#ready = true
   }
 
+  /** May be asked again after an outage: each part of it can be done twice. */
   async #start(): Promise<void> {
     await this.#open()
     await this.#pulse.start()

@@ -39,6 +39,8 @@ export class Worker {
   readonly runs = new Map<number, Run>()
   /** A worker's `lease` and `extend` never overlap: whoever calls either takes this turn. */
   readonly turn = createLimiter(1)
+  /** True once the end of a run could not be written: the list of runs no longer tells all. */
+  gaveUp = false
   readonly #zombies = new Map<Run, number>()
   /** Attempts that are over, with the moves that say so, waiting to be written together. */
   readonly #ends: { readonly run: Run; readonly move: Move }[] = []
@@ -121,6 +123,11 @@ export class Worker {
   /** The lease is another's, or nobody's: the body has to stop, and its result counts nothing. */
   lost(run: Run): void {
     this.#abort(run, 'lost')
+  }
+
+  /** The store is out of reach, and the lease is about to run out by this process's clock. */
+  fence(run: Run): void {
+    this.#abort(run, 'fenced')
   }
 
   // Taking work
@@ -380,10 +387,16 @@ export class Worker {
         })
       } catch (error) {
         if (!isUnavailable(error)) this.#complain('writing the ends of jobs failed', error)
-        for (const { run } of ends) this.#over(run)
+        this.#giveUp(ends.map((end) => end.run))
       }
     }
     this.#writing = false
+  }
+
+  /** What was given up may still be leased, and must never count as a lease nobody heard of. */
+  #giveUp(runs: readonly Run[]): void {
+    this.gaveUp = true
+    for (const run of runs) this.#over(run)
   }
 
   #over(run: Run): void {
@@ -405,6 +418,7 @@ export class Worker {
       }
     } catch (error) {
       if (!isUnavailable(error)) this.#complain(`releasing job ${run.job.id} failed`, error)
+      this.gaveUp = true
     }
     this.#over(run)
   }

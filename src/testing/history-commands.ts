@@ -40,6 +40,8 @@ export type Command =
       readonly omit: readonly string[]
       readonly leaseMs: number
       readonly upTo: 'nothing' | 'mark' | 'everything'
+      /** True: a job leased twice is listed under its lease before the last. */
+      readonly isStale: boolean
     }
   | ({ readonly do: 'configure' } & PoolChange)
   | {

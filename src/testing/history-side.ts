@@ -212,12 +212,10 @@ async function keep(side: Side, keepFor: Keep): Promise<unknown> {
 async function extend(side: Side, command: Command & { do: 'extend' }): Promise<unknown> {
   const { holder, omit, leaseMs } = command
   const mine = heldBy(side, holder)
-  const held = [...mine]
-    .filter(([id]) => !omit.includes(id))
-    .map(([id, number]) => ({
-      id,
-      lease: number,
-    }))
+  const numberOf = (id: string, number: number) =>
+    (command.isStale ? side.leased.get(id)?.at(-2)?.lease?.number : undefined) ?? number
+  const listed = [...mine].filter(([id]) => !omit.includes(id))
+  const held = listed.map(([id, number]) => ({ id, lease: numberOf(id, number) }))
   const mark = side.marks.get(holder) ?? 0
   const upTo = { nothing: 0, mark, everything: side.highest }[command.upTo]
   const told = await side.store.extend({ holder, held, leaseMs, upTo }, true)

@@ -304,6 +304,7 @@ function drawExtend(maker: Maker, peek: readonly Peeked[]): Command {
     omit: omit.map((job) => job.id),
     leaseMs: maker.pick(LEASES),
     upTo: maker.pick(['nothing', 'mark', 'mark', 'everything']),
+    isStale: maker.has('stale views') && maker.chance(0.3),
   }
 }
 
@@ -318,7 +319,7 @@ function drawConfigure(maker: Maker): Command {
 
 function drawClock(maker: Maker): Command {
   const long = maker.has('losses') ? [1_000, 10_000] : [100]
-  return { do: 'clock', ms: maker.pick([0, 1, 10, 100, 500, 5_000, ...long, 60_000]) }
+  return { do: 'clock', ms: maker.pick([0, 1, 10, 100, 500, 2_000, 5_000, ...long, 60_000]) }
 }
 
 function drawBeat(maker: Maker): Command {

@@ -1,10 +1,13 @@
 // Owns how flow files are read and checked: what is accepted, and what every problem says.
 
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
+import { EXIT } from '../../src/cli/exit.ts'
 import { type Flow, toFlow } from '../../src/cli/flow.ts'
 import { load } from '../../src/cli/load.ts'
 import { FlowFault } from '../../src/cli/problems.ts'
+import { root } from '../sources.ts'
 import { folderOf } from './helpers.ts'
 
 const removals: (() => void)[] = []
@@ -332,5 +335,39 @@ jobs:
     expect(await problemsOf(lines.join('\n'))).toEqual([
       expect.stringContaining('Excessive alias count'),
     ])
+  })
+})
+
+describe('the documentation', () => {
+  const page = readFileSync(join(root, 'docs', 'flow.md'), 'utf8')
+  const blocks = (language: string) =>
+    [...page.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)]
+      .filter(([, name]) => name === language)
+      .map(([, , text]) => text as string)
+
+  it('shows flows that are valid', async () => {
+    const names = await Promise.all(
+      blocks('yaml').map(async (text) => (await read(text)).jobs.length),
+    )
+    expect(names).toEqual([5, 1])
+    const [module] = blocks('js')
+    expect((await read(module as string, 'flow.mjs')).jobs).toHaveLength(3)
+  })
+
+  it('names every key of a job, and no other', async () => {
+    const [problem] = await problemsOf(
+      'export default { jobs: { a: { run() {}, qqqqqqqqqqqq: 1 } } }',
+      'flow.mjs',
+    )
+    const keys = (/Its keys are: (.*)\.$/.exec(problem ?? '')?.[1] ?? '').split(', ')
+    const section = page.slice(page.indexOf('### A job'), page.indexOf('## Commands'))
+    const documented = [...section.matchAll(/^\| `(\w+)`/gm)].map(([, key]) => key)
+    expect(documented.sort()).toEqual(keys.sort())
+  })
+
+  it('lists the exit codes', () => {
+    const section = page.slice(page.indexOf('## Exit codes'))
+    const codes = [...section.matchAll(/^\| (\d+) \|/gm)].map(([, code]) => Number(code))
+    expect(codes).toEqual(Object.values(EXIT))
   })
 })

@@ -43,6 +43,7 @@ const FACTS: Readonly<Record<string, Fact>> = {
   'failed, lasting': { type: 'failed', error: ERROR, retryable: false },
   timedOut: { type: 'timedOut' },
   returned: { type: 'returned' },
+  abandoned: { type: 'abandoned' },
   settled: { type: 'settled' },
   overdue: { type: 'overdue' },
   cancel: { type: 'cancel' },
@@ -86,6 +87,24 @@ const GOLDEN = [
 | failed              | -                                     | -                                  |
 | cancelled           | -                                     | -                                  |
 | cancelled, held     | -                                     | -                                  |
+`,
+  `
+|                     | abandoned                        |
+|---------------------|----------------------------------|
+| pending             | -                                |
+| waiting             | -                                |
+| waiting, doomed     | -                                |
+| ready               | -                                |
+| running, left       | lose -> ready (LOST)             |
+| running, last       | lose -> ready (LOST)             |
+| running, once, left | lose -> failed (OUTCOME_UNKNOWN) |
+| running, once, last | lose -> failed (OUTCOME_UNKNOWN) |
+| running, lost 3x    | lose -> failed (LOST)            |
+| running, revived    | lose -> ready (LOST)             |
+| success             | -                                |
+| failed              | -                                |
+| cancelled           | -                                |
+| cancelled, held     | -                                |
 `,
   `
 |                     | overdue                                  | settled             |

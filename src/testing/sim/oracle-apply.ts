@@ -35,7 +35,14 @@ interface Met {
 
 function judgeMove(watch: Watch, commit: Commit, met: Met, given: Moved): void {
   const { move, seen } = met
-  const meant = isMeant(move, seen?.job, commit.now)
+  const { view } = watch
+  // Kept only because it was named, it becomes overdue as its last namer lets it go.
+  const freed =
+    met.released.size > 0 && seen?.job.deadline === 0 && isEnd(seen.status)
+      ? view.namerOf(move.id, met.released) === undefined
+      : false
+  const job = freed && seen !== undefined ? { ...seen.job, deadline: commit.now } : seen?.job
+  const meant = isMeant(move, job, commit.now)
   const refused = given.status === 'refused'
   const text = () =>
     `${move.id}: ${move.step} was answered ${given.status}; expected by ` +
@@ -87,7 +94,7 @@ function judgeForce(watch: Watch, { now, call }: Commit, met: Met, seen: Seen): 
     const text = () => `${job.id}: forgotten while ${namer} names it`
     expect(watch, 1, namer === undefined, text, own)
     expect(watch, 1, job.lease === undefined, () => `${job.id}: forgotten with a hold`, own)
-    const least = isEnd(job.status) && job.deadline <= now
+    const least = isEnd(job.status) && job.deadline <= now // 0: it was kept for a namer only
     expect(watch, 1, least, () => `${job.id}: forgotten before its time, by ${call.name}`, own)
   }
   if (move.step === 'return') {
