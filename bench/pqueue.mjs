@@ -148,7 +148,10 @@ function addAndAwait(scheduler, size) {
   return Promise.all(Array.from({ length: size }, one))
 }
 
-/** @type {Add} */
+/**
+ * @param {InstanceType<typeof AxScheduler>} scheduler
+ * @param {number} size
+ */
 async function addInBatches(scheduler, size) {
   for (let at = 0; at < size; at += BATCH) {
     const length = Math.min(BATCH, size - at)

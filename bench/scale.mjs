@@ -19,7 +19,7 @@ const PAYLOAD_BYTES = 200
 /** Up to here the order of all starts is checked: the log still holds every one of them. */
 const CHECKED_SIZE = 300_000
 
-/** `describe`s the payloads by name. */
+/** Nothing, or an object that becomes 200 bytes of JSON. */
 const PAYLOADS = /** @type {readonly string[]} */ (['none', 'json'])
 
 const task = assignment()

@@ -3,9 +3,9 @@
 
 import { parseArgs } from 'node:util'
 
+/** @typedef {string | number | boolean | readonly number[] | readonly string[]} Value */
+
 /**
- * @typedef {string | number | boolean | readonly number[] | readonly string[]} Value
- *
  * Reads the arguments of this process. A number must be a positive integer; a list is written
  * with commas; a boolean is given by its name alone.
  *

@@ -1,9 +1,10 @@
 // Owns how a flow file is checked: every problem is collected with its place, none is thrown.
 // May never know what a flow is.
 
-import { type Duration, toMs } from '../core/duration.ts'
+import type { Duration } from '../core/duration.ts'
 import { isAxError } from '../core/errors.ts'
 import { nearest, refuseValue, show } from '../core/options.ts'
+import { msOf } from '../core/terms.ts'
 import type { Source } from './load.ts'
 import { type Path, type Problem, showPath } from './problems.ts'
 
@@ -79,7 +80,8 @@ export class Checker {
 }
 
 /** A duration, in milliseconds. */
-export const duration: Reader<number> = (name, value) => toMs(value as Duration, name)
+export const duration: Reader<number> = (name, value) =>
+  msOf(name, value as Duration, 'INVALID_OPTION')
 
 export const text: Reader<string> = (name, value) =>
   typeof value === 'string' && value.trim() !== ''

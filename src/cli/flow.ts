@@ -42,6 +42,9 @@ export const DEFAULT_POOL = 'default'
 /** Flow, run and job together are an id, which has 255 bytes. */
 const MAX_NAME = 100
 
+/** More than anybody means. */
+const MAX_RETRIES = 1_000_000
+
 const name: Reader<string> = (what, value) => {
   const given = checkName(what, value, 'INVALID_OPTION')
   const fits = byteLength(given) <= MAX_NAME && ![...given].some((each) => each < ' ')
@@ -59,7 +62,7 @@ const concurrency: Reader<number> = (what, value) => integer(what, value, 1)
 const SHARED = {
   priority: (what: string, value: unknown) => integer(what, value, 1, 100),
   timeout: duration,
-  retries: (what: string, value: unknown) => integer(what, value, 0),
+  retries: (what: string, value: unknown) => integer(what, value, 0, MAX_RETRIES),
   enqueueTimeout: duration,
   idempotent: (what: string, value: unknown) => boolean(what, value),
 }
@@ -170,8 +173,23 @@ function checkJob(
     deps,
     depMode: checkDepMode(check, [...path, 'depMode'], given.depMode, deps.length),
     pool: checkPool(check, path, given.pool, pools) ?? defaults.pool,
-    settings: { ...defaults.settings, ...checkSettings(check, path, given), ...own },
+    settings: {
+      ...withDefaults(check, path, checkSettings(check, path, given), defaults.settings),
+      ...own,
+    },
   }
+}
+
+/** A back-off that all jobs share is not meant for those that are not tried again. */
+function withDefaults(check: Checker, path: Path, own: Settings, defaults: Settings): Settings {
+  const { backoff, ...settings } = { ...defaults, ...own }
+  if (backoff === undefined) return settings
+  if ((settings.retries ?? 0) > 0) return { ...settings, backoff }
+  if (own.backoff !== undefined) {
+    const where = [...path, 'backoff']
+    check.report(where, `${showPath(where)} has no effect without retries.`, 'key')
+  }
+  return settings
 }
 
 function checkSettings(check: Checker, path: Path, given: Record<string, unknown>): Settings {
@@ -193,8 +211,15 @@ function checkBackoff(check: Checker, path: Path, value: unknown): Backoff | und
   if (given.type === undefined) {
     return check.report(path, `${showPath(path)} has no type: 'fixed' or 'exponential'.`, 'key')
   }
-  const { type = 'fixed', ...rest } = check.pick<BackoffObject>(path, given, BACKOFF)
-  return { type, ...rest }
+  const { type, ...rest } = check.pick<BackoffObject>(path, given, BACKOFF)
+  if (type === 'fixed' && rest.factor !== undefined) {
+    const where = [...path, 'factor']
+    check.report(where, `${showPath(where)} has no effect on a fixed delay.`, 'key')
+  }
+  if (Number(rest.max ?? Infinity) < Number(rest.delay ?? 0)) {
+    check.report([...path, 'max'], `${showPath([...path, 'max'])} must be at least the delay.`)
+  }
+  return type === undefined ? undefined : { type, ...rest }
 }
 
 type BackoffObject = Required<Exclude<Backoff, (...args: never[]) => number>>

@@ -96,8 +96,8 @@ function heading(view: View, now: number, look: Look): string[] {
   const line = `${title}  ${plain}  ${elapsed}`
   if (widthOf(line) > look.columns) return [cut(line, look.columns), bar(view, look)]
   const painted = shown.map(([count, word, color]) => paint(look, color, `${count} ${word}`))
-  const text = `${paint(look, 'bold', title)}  ${painted.join(', ')}  ${paint(look, 'grey', elapsed)}`
-  return [text, bar(view, look)]
+  const parts = [paint(look, 'bold', title), painted.join(', '), paint(look, 'grey', elapsed)]
+  return [parts.join('  '), bar(view, look)]
 }
 
 /** One bar of all jobs: done, failed and cancelled, running, and the rest. */

@@ -6,7 +6,7 @@ import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { hasEnded } from '../core/job.ts'
-import type { JobContext, JobInput, PoolOptions } from '../core/types.ts'
+import type { JobContext, JobInput, PoolOptions, TypePolicy } from '../core/types.ts'
 import { AxScheduler, memoryStore } from '../index.ts'
 import { systemRuntime } from '../kit/runtime.ts'
 import { DEFAULT_POOL, type Flow, type FlowJob } from './flow.ts'
@@ -98,7 +98,11 @@ function define(
   scratch: string,
 ): void {
   const place = { folder: flow.folder, scratch }
-  scheduler.define(typeOf(flow, job), (context) => perform(job.work, named(context, view), place))
+  const { retries = 0, backoff } = job.settings
+  // A function cannot be stored with a job: it belongs to the type.
+  const policy: TypePolicy = typeof backoff === 'function' ? { retries, backoff } : {}
+  const handler = (context: JobContext) => perform(job.work, named(context, view), place)
+  scheduler.define(typeOf(flow, job), policy, handler)
 }
 
 /** The context of an attempt, with the results of its dependencies by the names in the flow. */
@@ -118,8 +122,10 @@ function named(context: JobContext, view: View): JobContext {
 }
 
 function toInput(flow: Flow, job: FlowJob, view: View, run: string): JobInput {
+  const { backoff, ...settings } = job.settings
   return {
-    ...job.settings,
+    ...settings,
+    ...(backoff === undefined || typeof backoff === 'function' ? {} : { backoff }),
     id: view.prefix + job.name,
     type: typeOf(flow, job),
     flow: `${flow.name}#${run}`,

@@ -24,6 +24,8 @@ export class Run {
   /** Once the job is cancelled: what its lease has become. */
   hold: Lease | undefined = undefined
   mark: Mark | undefined = undefined
+  /** The body has been called. */
+  begun = false
   /** The body has returned or thrown. */
   settled = false
   /** Its grace is over: whatever the body does, nobody listens. */

@@ -220,6 +220,7 @@ export class Worker {
   /** Calls the body. A value that is no object needs no promise: most no-ops are over at once. */
   #begin(run: Run, deps: RunContext['deps']): void {
     this.#armTimeout(run)
+    run.begun = true
     let value: unknown
     try {
       value = this.#call(run, new RunContext(run, deps, this.#powers))
@@ -341,15 +342,15 @@ export class Worker {
     run.grace = runtime.after(settings.graceMs, () => this.#leave(run))
   }
 
-  /** Its grace is over: the body goes on as a zombie, and no longer counts. */
+  /** Its grace is over: a body goes on as a zombie, and no longer counts. */
   #leave(run: Run): void {
     if (run.settled || run.left) return
     run.left = true
     run.clear()
+    this.#finish(run, run.mark === 'timeout' ? this.#timedOut(run) : run.forced())
+    if (!run.begun) return
     const { emitter, holder, runtime } = this.#hub
     this.#zombies.set(run, runtime.now())
-    const fact = run.mark === 'timeout' ? this.#timedOut(run) : run.forced()
-    this.#finish(run, fact)
     emitter.emit('job:zombie', { job: run.job.id, attempt: run.attempt, worker: holder })
   }
 

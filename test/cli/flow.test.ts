@@ -49,7 +49,7 @@ jobs:
   copy:
     run: node copy.mjs
     priority: 70
-    retries: 0
+    retries: 1
     backoff: { type: fixed, delay: 2s }
     delay: 1s
     enqueueTimeout: 1m
@@ -70,7 +70,7 @@ jobs:
         pool: 'db',
         settings: {
           timeout: 30_000,
-          retries: 0,
+          retries: 1,
           priority: 70,
           backoff: { type: 'fixed', delay: 2_000 },
           delay: 1_000,
@@ -132,7 +132,7 @@ jobs:
   it('is a module whose jobs are functions', async () => {
     const flow = await read(
       `export default { jobs: {
-        a: { run: async () => 1, backoff: (attempt) => attempt },
+        a: { run: async () => 1, retries: 1, backoff: (attempt) => attempt },
         b: { execute() {}, deps: ['a'] },
         c: { run: 'echo hi' },
       } }`,
@@ -190,6 +190,29 @@ jobs:
       "14:38: jobs.rest.depMode must be 'all', 'any' or a number from 1 to its " +
         '1 dependencies, got 2.',
       '14:60: jobs.rest.deps[0].when is no key of a dependency. Its keys are: id, on.',
+    ])
+  })
+
+  it.each([
+    ['{ type: fixed, factor: 2 }', 'jobs.a.backoff.factor has no effect on a fixed delay.'],
+    ['{ type: fixed, delay: 2s, max: 1s }', 'jobs.a.backoff.max must be at least the delay.'],
+    ['{ delay: 2s }', "jobs.a.backoff has no type: 'fixed' or 'exponential'."],
+    ['{ type: exponential, factor: 0.5 }', 'must be a number of at least 1, got 0.5.'],
+  ])('tell of the back-off %s', async (backoff, expected) => {
+    const problems = await problemsOf(`jobs: { a: { run: a, retries: 1, backoff: ${backoff} } }`)
+    expect(problems).toEqual([expect.stringContaining(expected)])
+  })
+
+  it('tell of a back-off that is never used, unless it is there for others', async () => {
+    expect(await problemsOf('jobs: { a: { run: a, backoff: { type: fixed } } }')).toEqual([
+      '1:22: jobs.a.backoff has no effect without retries.',
+    ])
+    const flow = await read(
+      'defaults: { backoff: { type: fixed } }\njobs: { a: { run: a }, b: { run: b, retries: 1 } }',
+    )
+    expect(flow.jobs.map(({ settings }) => settings)).toEqual([
+      {},
+      { retries: 1, backoff: { type: 'fixed' } },
     ])
   })
 

@@ -261,7 +261,7 @@ jobs:
     expect(seen[1]?.key).toBe(seen[0]?.key)
   })
 
-  it('is not repeated when it was wrong, nor without hope of an answer beyond its retries', async () => {
+  it('is not repeated when it was wrong; when nobody answers, it is', async () => {
     const url = await serve((_, response) => response.writeHead(404).end('no such thing'))
     const { jobs } = await reportOf(`
 defaults: { retries: 2, backoff: { type: fixed, delay: 1ms } }
@@ -271,7 +271,7 @@ jobs:
 `)
     expect(jobs.wrong).toMatchObject({ attempts: 1, error: { code: 'HTTP_404' } })
     expect(jobs.wrong?.error?.message).toBe(`GET ${url}/x answered 404 Not Found.\nno such thing`)
-    expect(jobs.nobody).toMatchObject({ state: 'failed' })
+    expect(jobs.nobody).toMatchObject({ state: 'failed', attempts: 3 })
     expect(jobs.nobody?.error?.message).toMatch(/^GET http:\/\/127\.0\.0\.1:1\/ failed: /)
   })
 
@@ -304,6 +304,20 @@ describe('a module', () => {
     expect(jobs.bad?.error).toMatchObject({ code: 'E_TABLE', message: 'no such table' })
     expect(jobs.bad?.error?.stack).toContain('flow.mjs')
     expect(ended.code).toBe(1)
+  })
+
+  it('backs off as its function says', async () => {
+    const { jobs } = await reportOf(
+      `export default { jobs: {
+        a: {
+          run({ attempt }) { if (attempt < 3) throw new Error('again'); return attempt },
+          retries: 2,
+          backoff: (failure) => failure,
+        },
+      } }`,
+      'flow.mjs',
+    )
+    expect(jobs.a).toMatchObject({ state: 'success', result: 3 })
   })
 
   it('may submit further jobs, which are part of the run', async () => {
