@@ -27,7 +27,7 @@ const options = readOptions({
   dags: fileURLToPath(new URL('../../shared/dags', import.meta.url)),
   divide: 500,
   concurrency: /** @type {readonly number[]} */ ([1, 4, 16]),
-  tries: 3,
+  tries: 10,
 })
 const checks = new Checks()
 

@@ -30,22 +30,27 @@ function stepFor(most) {
 
 function gridLine(value, y) {
   const line = `<line x1="${LEFT}" x2="${WIDTH}" y1="${y}" y2="${y}" stroke="#e9e1d8"/>`
-  return `${line}<text x="${LEFT - 8}" y="${y + 4}" text-anchor="end">${money(value)}</text>`
+  return line + textAt(LEFT - 8, y + 4, 'end', money(value))
 }
 
 function barsOf(day, index, count, y, isBest) {
   const room = (WIDTH - LEFT) / count
   const bar = Math.min(30, room * 0.34)
   const middle = LEFT + room * (index + 0.5)
-  const before = barAt(middle - bar - 1.5, bar, y(day.lastWeek.revenue), 'var(--before)')
-  const now = barAt(middle + 1.5, bar, y(day.thisWeek.revenue), 'var(--now)')
-  const valueAt = y(day.thisWeek.revenue) - 7
-  const value = isBest
-    ? `<text class="value" x="${middle + bar / 2}" y="${valueAt}" text-anchor="middle">${money(day.thisWeek.revenue)}</text>`
-    : ''
-  const label = `<text x="${middle}" y="${HEIGHT - 8}" text-anchor="middle">${weekday(day.date)}</text>`
-  const title = `<title>${weekday(day.date)}: ${money(day.thisWeek.revenue)}, the week before ${money(day.lastWeek.revenue)}</title>`
-  return `<g>${title}${before}${now}${value}${label}</g>`
+  const [now, before] = [day.thisWeek.revenue, day.lastWeek.revenue]
+  return [
+    `<g><title>${weekday(day.date)}: ${money(now)}, the week before ${money(before)}</title>`,
+    barAt(middle - bar - 1.5, bar, y(before), 'var(--before)'),
+    barAt(middle + 1.5, bar, y(now), 'var(--now)'),
+    isBest ? textAt(middle + bar / 2, y(now) - 7, 'middle', money(now), 'value') : '',
+    textAt(middle, HEIGHT - 8, 'middle', weekday(day.date)),
+    '</g>',
+  ].join('')
+}
+
+function textAt(x, y, anchor, text, name = 'label') {
+  const place = `x="${x.toFixed(1)}" y="${y.toFixed(1)}" text-anchor="${anchor}"`
+  return `<text class="${name}" ${place}>${text}</text>`
 }
 
 function barAt(x, width, y, color) {

@@ -108,7 +108,8 @@ function meter(value, rows) {
   if (value === null) return '<span class="mute">–</span>'
   const most = Math.max(...rows.map(({ roas }) => roas ?? 0))
   const width = Math.max(2, Math.round((value / most) * 64))
-  return `<span class="meter"><i><b style="width:${width}px"></b></i><u>${value.toFixed(1)}</u></span>`
+  const bar = `<i><b style="width:${width}px"></b></i>`
+  return `<span class="meter">${bar}<u>${value.toFixed(1)}</u></span>`
 }
 
 function stockTable(rows) {
@@ -172,6 +173,7 @@ table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nu
 th, td { padding: 7px 0 7px 16px; border-bottom: 1px solid var(--line); text-align: right;
   white-space: nowrap; font-weight: 400; }
 th:first-child { padding-left: 0; text-align: left; white-space: normal; }
+tbody th { min-width: 9em; }
 thead th { color: var(--mute); font-size: 13px; }
 tbody tr:last-child > * { border-bottom: 0; }
 small { display: block; color: var(--mute); }

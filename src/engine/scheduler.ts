@@ -22,7 +22,7 @@ import type {
 import { snapshotOf, viewOf } from '../core/view.ts'
 import type { Runtime } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
-import type { ListQuery, Store } from '../store/store.ts'
+import type { Hint, ListQuery, Store } from '../store/store.ts'
 import { Client, unknownJob } from './client.ts'
 import { EVENT_NAMES, type EventName, type SchedulerEvents } from './events.ts'
 import { Handle, type HandlePowers } from './handle.ts'
@@ -51,6 +51,9 @@ export interface PoolHandle {
 }
 
 const DRAIN_MS = 30_000
+
+/** For those who wait for the next change: there will be none. */
+const NOTHING_NEW: Hint = { ready: false, overdue: false, ended: [], holders: [] }
 
 /**
  * Jobs as data, run under control: see README. A number is the concurrency of the default pool.
@@ -170,6 +173,26 @@ export abstract class SchedulerBase {
   async addJobs(jobs: readonly JobInput[]): Promise<JobHandle[]> {
     if (!this.#ready) await this.#begin()
     return this.#submit(jobs, undefined)
+  }
+
+  /**
+   * Stores any number of jobs, a thousand at a time, pulling from the source only as they are
+   * stored. Not atomic: what was stored before an error stays. Resolves with how many were new.
+   */
+  async addMany(jobs: Iterable<JobInput> | AsyncIterable<JobInput>): Promise<number> {
+    let added = 0
+    let batch: JobInput[] = []
+    const store = async () => {
+      const handles = await this.addJobs(batch)
+      added += handles.filter((handle) => handle.added).length
+      batch = []
+    }
+    for await (const job of jobs) {
+      batch.push(job)
+      if (batch.length === LIMITS.chunk) await store()
+    }
+    await store()
+    return added
   }
 
   /** What is known about a job, or null. A copy. */
@@ -370,6 +393,7 @@ export abstract class SchedulerBase {
       await this.#pulse.stop().catch(() => {})
       await this.#warnOfLoss()
       await this.#unwatch().catch(() => {})
+      this.#hub.hint(NOTHING_NEW)
     }
     this.#waiters.close()
     this.#quiet.close()
@@ -472,8 +496,8 @@ function checkEdges(jobs: readonly { readonly deps: readonly unknown[] }[]): voi
 function tooLarge(what: string, size: number, limit: number): AxError {
   return new AxError(
     'TOO_LARGE',
-    `A batch takes up to ${limit} ${what}, this one has ${size}. Split it: what a batch promises, ` +
-      'all or nothing, does not reach further.',
+    `A batch takes up to ${limit} ${what}, this one has ${size}. Split it, or stream the jobs ` +
+      'with addMany(iterable), which is not all or nothing.',
     { size, limit },
   )
 }

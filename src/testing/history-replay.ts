@@ -4,7 +4,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Store } from '../store/store.ts'
 import { historyFrom } from './history.ts'
-import { type Command, newJob, START } from './history-commands.ts'
+import { type Command, newJob, type PlannedGroup, START } from './history-commands.ts'
 import { dumpOf, follow, manualClock, sideOf, tryTo } from './history-side.ts'
 import { type ModelDump, modelStore } from './model.ts'
 
@@ -37,7 +37,7 @@ export interface Difference {
 const DUMP_EVERY = 25
 
 /** Replays allowed for making a failing history shorter. */
-const SHRINK_RUNS = 400
+const SHRINK_RUNS = 1_000
 
 /** Replays one seed on a store and on the model. Null if they answer alike throughout. */
 export async function replay(open: OpenStore, options: ReplayOptions): Promise<Difference | null> {
@@ -103,23 +103,39 @@ async function shrink(open: OpenStore, commands: readonly Command[]): Promise<re
     return (await compare(open, (index) => list[index], Infinity)) !== null
   }
   if (!(await differs(commands))) return commands
-  let list = await fewest(commands, differs)
+  let list = commands
+  for (let before = list.length + 1; list.length < before; ) {
+    before = list.length
+    list = await fewest(list, differs)
+  }
   for (const [at, command] of list.entries()) {
     const change = (changed: Command) => list.map((each, index) => (index === at ? changed : each))
-    if (command.do === 'apply') {
-      const moves = await fewest(command.moves, (fewer) =>
-        differs(change({ ...command, moves: fewer })),
-      )
-      list = change({ ...command, moves })
-    }
-    const group = command.do === 'insert' ? command.groups[0] : undefined
-    if (command.do === 'insert' && group !== undefined && command.groups.length === 1) {
-      const withJobs = (jobs: typeof group.jobs) =>
-        change({ ...command, groups: [{ ...group, jobs }] })
-      list = withJobs(await fewest(group.jobs, (jobs) => differs(withJobs(jobs))))
-    }
+    const smaller = await smallest(command, (changed) => differs(change(changed)))
+    list = change(smaller)
   }
   return list
+}
+
+/** The same command with as few moves, groups and jobs as still do. */
+async function smallest(
+  command: Command,
+  stillDoes: (command: Command) => Promise<boolean>,
+): Promise<Command> {
+  if (command.do === 'apply') {
+    const moves = await fewest(command.moves, (fewer) => stillDoes({ ...command, moves: fewer }))
+    return { ...command, moves }
+  }
+  if (command.do !== 'insert') return command
+  let groups = await fewest(command.groups, (fewer) => stillDoes({ ...command, groups: fewer }))
+  for (const [at, { fence, ...group }] of groups.entries()) {
+    const change = (changed: PlannedGroup) => groups.with(at, changed)
+    const stillFails = (changed: PlannedGroup) => stillDoes({ ...command, groups: change(changed) })
+    const isFenced = fence !== undefined && !(await stillFails(group))
+    const rest = isFenced ? { ...group, fence } : group
+    const jobs = await fewest(group.jobs, (fewer) => stillFails({ ...rest, jobs: fewer }))
+    groups = change({ ...rest, jobs })
+  }
+  return { ...command, groups }
 }
 
 /** Leaves out pieces of a list, ever smaller ones, where what is left still does. */

@@ -90,7 +90,8 @@ class Simulation {
     this.#oracles = new Oracles(this.#watch)
     this.#operators = new Operators(this.#watch)
     const { graceMs, maxZombies, link } = plan.settings
-    const slackMs = 4 * (link.latencyMs + link.jitterMs) + link.clientTimeoutMs + 500
+    // Two calls that run into their timeouts, and the pauses before they are made again.
+    const slackMs = 2 * link.clientTimeoutMs + 3_000
     this.#bodies = new Bodies(this.#watch, { graceMs, maxZombies, slackMs }, this.#operators)
     this.#fleet = new Fleet(this.#watch, this.#makeFar(raw), plan, (node, context, script) =>
       this.#bodies.run(node, context, script),

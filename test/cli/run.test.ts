@@ -439,10 +439,13 @@ describe('a wrong call', () => {
     const { code, out, err } = await ax(['run', 'flow.yaml'], folder)
     expect(code).toBe(2)
     expect(out).toBe('')
-    expect(err).toBe(`This flow cannot run: there are 2 problems in its file.
-  flow.yaml:2:30: jobs.a.timeot is no key of a job. Did you mean 'timeout'?
-  flow.yaml:3:28: jobs.b.deps[0] must be a job of this flow (did you mean 'calc_report'?), got "calc_reprot".
-`)
+    expect(err.split('\n')).toEqual([
+      'This flow cannot run: there are 2 problems in its file.',
+      "  flow.yaml:2:30: jobs.a.timeot is no key of a job. Did you mean 'timeout'?",
+      '  flow.yaml:3:28: jobs.b.deps[0] must be a job of this flow ' +
+        '(did you mean \'calc_report\'?), got "calc_reprot".',
+      '',
+    ])
     expect(existsSync(join(folder, 'started'))).toBe(false)
   })
 

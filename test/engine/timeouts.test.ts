@@ -335,7 +335,7 @@ describe('long times', () => {
   it('B06: that make no sense are refused', async () => {
     const { open, fails } = world()
     const scheduler = open({ autoStart: false })
-    for (const timeout of [Number.NaN, -1, '5 parsecs', 1.5, Number.POSITIVE_INFINITY]) {
+    for (const timeout of [Number.NaN, -1, '5 parsecs', 2 ** 53]) {
       const error = await fails(scheduler.addJob({ type: 't', timeout }))
       expect(error.code).toBe('INVALID_JOB')
       expect(error.message).toContain('timeout')

@@ -6,7 +6,12 @@ import { CASES } from '../../src/testing/cases.ts'
 import { runCase } from '../../src/testing/cases-bench.ts'
 import { crowdFaults } from '../../src/testing/conformance-crowd.ts'
 import { START } from '../../src/testing/history-commands.ts'
-import { type OpenStore, replay } from '../../src/testing/history-replay.ts'
+import {
+  type Difference,
+  describeDifference,
+  type OpenStore,
+  replay,
+} from '../../src/testing/history-replay.ts'
 import { manualClock } from '../../src/testing/history-side.ts'
 import { modelStore, type Rules } from '../../src/testing/model.ts'
 
@@ -95,6 +100,7 @@ describe('the conformance suite', () => {
     const rules = MUTATIONS['lanes never yield'] as Partial<Rules>
     const seed = (await firstDifference(rules)) as number
     const found = await replay(opener(rules), { seed, commands: 300, mixed: true })
-    expect(found?.shortest.length).toBeLessThanOrEqual(5)
+    expect(found?.shortest.length).toBeLessThanOrEqual(10)
+    expect(describeDifference(found as Difference)).toContain(`Seed ${seed}: `)
   })
 })

@@ -197,11 +197,9 @@ export class Link {
     // A healthy network is much faster than a lease, or nobody could keep one.
     let delay = world.healed ? Math.min(latencyMs, this.#healthyMs) : latencyMs + jitter
     if (this.#happens('late', 'late')) delay += Math.floor(this.#chance.next() * lateMs)
-    if (reorder && !world.healed) {
-      if (world.time + delay < this.#arrival[way]) this.#coverage.fault('reordered')
-    } else {
-      delay = Math.max(delay, this.#arrival[way] - world.time)
-    }
+    if (world.healed) return delay
+    if (!reorder) delay = Math.max(delay, this.#arrival[way] - world.time)
+    else if (world.time + delay < this.#arrival[way]) this.#coverage.fault('reordered')
     this.#arrival[way] = Math.max(this.#arrival[way], world.time + delay)
     return delay
   }

@@ -115,13 +115,15 @@ export class Oracles {
 
   #fold(commit: Commit): void {
     const { view, world } = this.watch
+    const added = commit.events.filter(({ from }) => from === null).map(({ job }) => job)
     for (const event of commit.events) {
       const seen = view.jobs.get(event.job)
       checkEvent(this.watch, seen, event)
       const record = commit.after.get(event.job)
       if (seen === undefined) {
         if (record === undefined || record === null) continue
-        view.add(record, event, commit.now).log.push(event)
+        const fresh = companions(commit.call, added, event.job)
+        view.add(record, event, commit.now, fresh).log.push(event)
       } else view.fold(seen, event, commit.now)
       world.trace.add(`${event.at} ${event.seq} ${event.job} ${event.event} ${event.to}`)
       this.watch.coverage.code(event.code)
@@ -228,6 +230,14 @@ export class Oracles {
     }
     expect(this.watch, 2, count === view.jobs.size, () => `${count} listed of ${view.jobs.size}`)
   }
+}
+
+/** What is added in the same group as a job. */
+function companions(call: Call, added: readonly string[], id: string): ReadonlySet<string> {
+  const groups = call.name === 'insert' ? (call.args[0] as readonly InsertGroup[]) : []
+  const group = groups.find(({ jobs }) => jobs.some((job) => job.id === id))
+  const ids = new Set(group?.jobs.map((job) => job.id))
+  return new Set(added.filter((each) => ids.has(each)))
 }
 
 const BACKS_OFF: ReadonlySet<string> = new Set(['job:retry', 'job:timeout', 'job:lost'])

@@ -42,6 +42,8 @@ export interface Owner {
 /** Records whose log is still printed when they are gone. */
 const KEPT_LOGS = 2_000
 
+const NONE: ReadonlySet<string> = new Set()
+
 export class View {
   readonly jobs = new Map<string, Seen>()
   /** Who names an id, whether a job has that id or not. */
@@ -92,7 +94,8 @@ export class View {
     else this.workers.set(worker.holder, { types: worker.types, until: now + worker.ttlMs })
   }
 
-  add(job: StoredJob, event: JobEvent, now: number): Seen {
+  /** `fresh`: ids that come with it, in one insertion: whatever they were before, they are open. */
+  add(job: StoredJob, event: JobEvent, now: number, fresh: ReadonlySet<string>): Seen {
     const seen: Seen = {
       job,
       status: event.to,
@@ -114,16 +117,16 @@ export class View {
     for (const dep of job.deps) grouped(this.namers, dep.id).add(seen)
     if (job.exclusive !== undefined) grouped(this.lanes, job.exclusive).add(seen)
     if (job.key !== undefined) this.keys.set(job.key, { id: job.id, until: Infinity })
-    this.link(seen, now)
+    this.link(seen, now, fresh)
     this.added += 1
     return seen
   }
 
   /** What each dependency is worth at this moment; satisfied ones stay so. */
-  link(seen: Seen, now: number): void {
+  link(seen: Seen, now: number, fresh: ReadonlySet<string> = NONE): void {
     for (const dep of seen.job.deps) {
       if (seen.edges.get(dep.id) === 'satisfied') continue
-      const end = this.endOf(dep.id, now)
+      const end = fresh.has(dep.id) ? undefined : this.endOf(dep.id, now)
       if (end === undefined) seen.edges.set(dep.id, 'open')
       else seen.edges.set(dep.id, dep.on === 'end' || end === 'success' ? 'satisfied' : 'dead')
     }

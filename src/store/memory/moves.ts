@@ -1,0 +1,207 @@
+// Owns what a move does to a record, and what follows from it.
+// May never decide: it compares, writes what the move says, and obeys the rules of store.ts.
+
+import { type Attempt, hasEnded, type Move } from '../../core/job.ts'
+import { isDoomed } from '../../core/quorum.ts'
+import type { Moved } from '../store.ts'
+import type { Board } from './board.ts'
+import type { JobRecord } from './record.ts'
+
+const NOTHING = Object.freeze({})
+
+export class Moves {
+  readonly #board: Board
+
+  constructor(board: Board) {
+    this.#board = board
+  }
+
+  /** Phase one: a move happens if what it expects is true. */
+  move(move: Move): Moved {
+    const record = this.#board.records.get(move.id)
+    if (record === undefined) return { status: 'stale', job: null }
+    if (!this.#isExpected(record, move)) return { status: 'stale', job: record }
+    if (move.to === 'gone') return this.#forget(record, move)
+    if (move.step === 'revive') return this.#revive(record)
+    if (move.step === 'settle') this.#settle(record)
+    else if (hasEnded(move.to)) this.#end(record, move)
+    else this.#runAgain(record, move)
+    return { status: 'moved', job: record }
+  }
+
+  #isExpected(record: JobRecord, { expect, step }: Move): boolean {
+    if ('lease' in expect) {
+      const { lease } = record
+      return lease?.number === expect.lease && lease.hold === (step === 'settle')
+    }
+    if (record.rev !== expect.rev) return false
+    return !expect.overdue || (record.deadline > 0 && record.deadline <= this.#board.now)
+  }
+
+  /** Phase two: what follows for others. Dependents are told, the lane goes on. */
+  follow(record: JobRecord): void {
+    if (!hasEnded(record.status)) return
+    this.#board.fanOut(record)
+    if (record.lease === undefined) this.#board.releaseLane(record)
+  }
+
+  #end(record: JobRecord, move: Move): void {
+    const board = this.#board
+    const to = move.to as 'success' | 'failed' | 'cancelled'
+    const worker = record.lease?.holder
+    const hold = move.step === 'cancel' && record.lease !== undefined ? record.lease : undefined
+    const { deadline } = record
+    this.#charge(record, move)
+    board.leave(record)
+    board.drop(record)
+    board.setFailure(record, move.error, move.code)
+    if (to === 'failed') board.countFailure(move.code ?? 'HANDLER_FAILED', 1)
+    record.result = move.result
+    record.finishedAt = board.now
+    board.enter(record, move.step, to, { worker, code: move.code, cause: causeOf(record, move) })
+    if (hold === undefined) board.setDeadline(record, board.now + move.keepMs)
+    else {
+      board.grant(record, hold.holder, true)
+      board.setDeadline(record, deadline)
+      board.hintHolders.push(hold.holder)
+      record.rare.keepMs = move.keepMs
+    }
+    board.keys.release(
+      record,
+      to === 'success' && record.keyForMs > 0 ? board.now + record.keyForMs : 0,
+    )
+    board.hintEnded.push(record.id)
+    if (to === 'success') this.#unpark(board.graph.unname(record))
+  }
+
+  #runAgain(record: JobRecord, move: Move): void {
+    const board = this.#board
+    const worker = record.lease?.holder
+    this.#charge(record, move)
+    board.leave(record)
+    board.drop(record)
+    if (move.error !== undefined) board.setFailure(record, move.error, move.code)
+    record.availableAt = board.now + move.delayMs
+    board.place(record, move.step, move.keepRank, { worker, code: move.code })
+  }
+
+  #charge(record: JobRecord, move: Move): void {
+    if (record.status !== 'running') return
+    this.#close(record, move.outcome, move.code)
+    if (move.charge === 'attempt') return
+    record.attempts -= 1
+    if (move.charge === 'lost') record.rare.lost += 1
+  }
+
+  /** Writes the closing record of the attempt that is open. */
+  #close(record: JobRecord, outcome: Attempt['outcome'], code: string | undefined): void {
+    const { log } = record
+    const open = log[log.length - 1]
+    if (open === undefined) return
+    const closed: Attempt = {
+      attempt: open.attempt,
+      startedAt: open.startedAt,
+      queuedMs: open.queuedMs,
+      worker: open.worker,
+      callMs: this.#board.now - open.startedAt,
+      ...(outcome === undefined ? NOTHING : { outcome }),
+      ...(code === undefined ? NOTHING : { code }),
+    }
+    record.log = log.length === 1 ? [closed] : [...log.slice(0, -1), closed]
+  }
+
+  /** A hold is over: slot and lane are free, and the retention counts from the end. */
+  #settle(record: JobRecord): void {
+    const board = this.#board
+    board.setDeadline(record, 0)
+    board.drop(record)
+    record.rev += 1
+    board.setDeadline(record, record.finishedAt + record.has.keepMs)
+    board.hintEnded.push(record.id)
+  }
+
+  #revive(record: JobRecord): Moved {
+    const board = this.#board
+    const { key } = record
+    const owner = key === undefined ? undefined : board.keys.ownerOf(key, board.now)
+    if (owner !== undefined && owner !== record) {
+      return { status: 'refused', job: record, why: { reason: 'key', owner: owner.id } }
+    }
+    board.finishFanOut(record)
+    const survey = board.graph.survey(record, board.now)
+    if (isDoomed(survey.counts)) {
+      const dep = survey.dead ?? record.id
+      return { status: 'refused', job: record, why: { reason: 'doomed', dep } }
+    }
+    board.leave(record)
+    if (record.status === 'failed') board.countFailure(record.code ?? 'HANDLER_FAILED', -1)
+    board.setFailure(record, undefined, undefined)
+    const { rare } = record
+    board.graph.commit(record, survey)
+    rare.cause = undefined
+    rare.parked = false
+    rare.attemptsBefore = record.attempts
+    rare.lostBefore = record.lost
+    record.finishedAt = 0
+    record.result = undefined
+    record.availableAt = board.now
+    board.keys.take(record)
+    board.hintEnded.push(record.id)
+    if (record.needs > 0) board.enter(record, 'revive', 'waiting')
+    else board.place(record, 'revive', false)
+    board.graph.reopen(record)
+    return { status: 'moved', job: record }
+  }
+
+  #forget(record: JobRecord, move: Move): Moved {
+    const board = this.#board
+    if (record.lease !== undefined) return { status: 'stale', job: record }
+    board.setDeadline(record, 0)
+    if ((record.node?.namers ?? 0) > 0) {
+      record.rare.parked = true
+      return { status: 'refused', job: record, why: { reason: 'named' } }
+    }
+    board.finishFanOut(record)
+    const free = board.graph.forget(record, move.keepMs, board.now)
+    board.keys.release(record, 0)
+    board.catalog.remove(record)
+    board.records.delete(record.id)
+    record.queue.counts[record.status] -= 1
+    if (record.status === 'failed') board.countFailure(record.code ?? 'HANDLER_FAILED', -1)
+    board.forgotten += 1
+    board.hintEnded.push(record.id)
+    this.#unpark(free)
+    return { status: 'moved', job: record }
+  }
+
+  /** Jobs that nobody names any more, and whose retention has been over for a while. */
+  #unpark(records: readonly JobRecord[]): void {
+    for (const record of records) {
+      if (!record.has.parked) continue
+      record.rare.parked = false
+      this.#board.setDeadline(record, this.#board.now)
+      this.#board.hintOverdue = true
+    }
+  }
+
+  /** A lease that its worker never heard of goes back uncharged; such a hold is settled. */
+  giveBack(record: JobRecord): void {
+    const board = this.#board
+    if (record.lease?.hold === true) {
+      this.#settle(record)
+      board.releaseLane(record)
+      return
+    }
+    const worker = record.lease?.holder
+    this.#close(record, 'returned', undefined)
+    record.attempts -= 1
+    board.setDeadline(record, 0)
+    board.drop(record)
+    board.pass(record, 'unheard', undefined, { worker })
+  }
+}
+
+/** A job cancelled for its dependencies carries their culprit; no other end has one. */
+function causeOf(record: JobRecord, move: Move): string | undefined {
+  return move.step === 'cascade' ? record.cause : undefined
+}
