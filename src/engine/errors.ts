@@ -1,9 +1,11 @@
-// Owns the errors of refused submissions: which job, why, and what to do about it.
+// Owns the errors of refused submissions: which job, why, and what to do about it; batch bounds.
 // May never hide one: a batch that is refused names the first reason and carries them all.
 
 import { AxError } from '../core/errors.ts'
 import type { NewJob } from '../core/job.ts'
 import { show } from '../core/options.ts'
+import type { JobInput } from '../core/types.ts'
+import { LIMITS } from '../store/limits.ts'
 import type { Refusal } from '../store/store.ts'
 
 /** The error of a refused group: the first refusal speaks, `refusals` has the others, too. */
@@ -54,4 +56,27 @@ function describe(refusal: Refusal, id: string): [string, string, object] {
         { path: refusal.path },
       ]
   }
+}
+
+/** A list of jobs that one atomic insertion takes. */
+export function checkBatch(jobs: readonly JobInput[]): void {
+  if (!Array.isArray(jobs)) {
+    throw new AxError('INVALID_JOB', 'addJobs wants a list of jobs. For one job, use addJob.')
+  }
+  if (jobs.length > LIMITS.batch) throw tooLarge('jobs', jobs.length, LIMITS.batch)
+}
+
+export function checkEdges(jobs: readonly { readonly deps: readonly unknown[] }[]): void {
+  let edges = 0
+  for (const job of jobs) edges += job.deps.length
+  if (edges > LIMITS.edges) throw tooLarge('dependencies', edges, LIMITS.edges)
+}
+
+function tooLarge(what: string, size: number, limit: number): AxError {
+  return new AxError(
+    'TOO_LARGE',
+    `A batch takes up to ${limit} ${what}, this one has ${size}. Split it, or stream the jobs ` +
+      'with addMany(iterable), which is not all or nothing.',
+    { size, limit },
+  )
 }

@@ -2,10 +2,7 @@
 // May never do what one of the parts should: each method is a few lines.
 
 import { type Duration, toMs } from '../core/duration.ts'
-import { AxError } from '../core/errors.ts'
-import { explain } from '../core/explain.ts'
-import type { JobEvent, JobStatus, StoredJob } from '../core/job.ts'
-import { STATUSES } from '../core/job.ts'
+import type { JobEvent } from '../core/job.ts'
 import { callable, oneOf, refuseUnknown } from '../core/options.ts'
 import type {
   Explanation,
@@ -22,8 +19,9 @@ import type {
 import { snapshotOf, viewOf } from '../core/view.ts'
 import type { Runtime } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
-import type { Hint, ListQuery, Store } from '../store/store.ts'
-import { Client, unknownJob } from './client.ts'
+import type { Hint, Store } from '../store/store.ts'
+import { Client } from './client.ts'
+import { checkBatch, checkEdges } from './errors.ts'
 import { EVENT_NAMES, type EventName, type SchedulerEvents } from './events.ts'
 import { Handle, type HandlePowers } from './handle.ts'
 import { closedError, Hub } from './hub.ts'
@@ -31,6 +29,7 @@ import { Keeper } from './keeper.ts'
 import { checkPool, resolveOptions, type SchedulerOptions, type Settings } from './options.ts'
 import { Pulse } from './pulse.ts'
 import { Quiet } from './quiet.ts'
+import { type EventsOptions, Reader } from './reader.ts'
 import { type Handler, Registry } from './registry.ts'
 import { goneError, Waiters } from './waiters.ts'
 import { Worker } from './worker.ts'
@@ -65,6 +64,7 @@ export abstract class SchedulerBase {
   readonly #hub: Hub
   readonly #registry: Registry
   readonly #client: Client
+  readonly #reader: Reader
   readonly #worker: Worker
   readonly #pulse: Pulse
   readonly #keeper: Keeper
@@ -88,6 +88,7 @@ export abstract class SchedulerBase {
     this.#hub = new Hub(settings.store ?? defaultStore(settings.runtime), settings)
     this.#registry = new Registry(settings.types)
     this.#client = new Client(this.#hub, this.#registry)
+    this.#reader = new Reader(this.#hub)
     this.#worker = new Worker(
       this.#hub,
       this.#registry,
@@ -205,18 +206,7 @@ export abstract class SchedulerBase {
   /** The jobs that match, in order of submission, read page by page. */
   async *jobs(filter: JobFilter = {}): AsyncGenerator<Job> {
     await this.#open()
-    const query = await this.#queryOf(filter)
-    let left = filter.limit ?? Number.POSITIVE_INFINITY
-    for (let after: number | null = query.after; after !== null && left > 0; ) {
-      const page = await this.#hub.store.list({
-        ...query,
-        after,
-        limit: Math.min(left, LIMITS.page),
-      })
-      for (const job of page.jobs) yield viewOf(job)
-      left -= page.jobs.length
-      after = page.after
-    }
+    yield* this.#reader.jobs(filter)
   }
 
   /** Everything in numbers, and what runs. O(1) in the number of jobs. */
@@ -228,10 +218,7 @@ export abstract class SchedulerBase {
   /** Why a job is where it is, in one sentence. */
   async explain(id: string): Promise<Explanation> {
     await this.#open()
-    const [job] = await this.#hub.store.get([id])
-    if (job === undefined || job === null) throw unknownJob(id)
-    const standing = await this.#hub.store.standing(id)
-    return explain(job, { standing, now: await this.#hub.store.time() })
+    return this.#reader.explain(id)
   }
 
   /** True if this call ended a job that had not ended: it will not succeed any more. */
@@ -278,26 +265,9 @@ export abstract class SchedulerBase {
    * The store's log after an entry, oldest first; with `follow`, for ever (until aborted or
    * closed). Rejects with GONE, naming the oldest entry, where retention has taken what was asked.
    */
-  async *events(
-    options: {
-      readonly after?: number
-      readonly follow?: boolean
-      readonly signal?: AbortSignal
-    } = {},
-  ): AsyncGenerator<JobEvent> {
-    refuseUnknown('events', options, ['after', 'follow', 'signal'])
+  async *events(options: EventsOptions = {}): AsyncGenerator<JobEvent> {
     await this.#open()
-    const { follow = false, signal } = options
-    for (let after = options.after; ; ) {
-      signal?.throwIfAborted()
-      const page = await this.#hub.store.events(after ?? 0, LIMITS.events)
-      if (after !== undefined && after < page.oldest - 1) throw logGone(after, page.oldest)
-      yield* page.events
-      after = page.events.at(-1)?.seq ?? Math.max(after ?? 0, page.oldest - 1)
-      if (page.events.length > 0) continue
-      if (!follow || this.#closing !== undefined) return
-      await this.#nextChange(signal)
-    }
+    yield* this.#reader.events(options, () => this.#closing !== undefined)
   }
 
   /** Bodies of this process that were told to stop, did not, and no longer count. */
@@ -431,82 +401,4 @@ export abstract class SchedulerBase {
   #checkOpen(): void {
     if (this.#closing !== undefined) throw closedError(this.#settings.name)
   }
-
-  async #queryOf(filter: JobFilter): Promise<ListQuery> {
-    refuseUnknown('jobs', filter, FILTER_KEYS)
-    const { status, limit: _limit, after, ...rest } = filter
-    const statuses = status === undefined ? undefined : ([status].flat() as JobStatus[])
-    for (const each of statuses ?? []) oneOf('status', each, STATUSES)
-    return {
-      ...rest,
-      ...(statuses === undefined ? {} : { statuses }),
-      after: after === undefined ? 0 : (await this.#known(after)).seq,
-      limit: LIMITS.page,
-    }
-  }
-
-  async #known(id: string): Promise<StoredJob> {
-    const [job] = await this.#hub.store.get([id])
-    if (job === undefined || job === null) throw unknownJob(id)
-    return job
-  }
-
-  /** Waits for a hint, a poll, or an abort. */
-  #nextChange(signal: AbortSignal | undefined): Promise<void> {
-    return new Promise((resolve) => {
-      const done = () => {
-        off()
-        timer.cancel()
-        signal?.removeEventListener('abort', done)
-        resolve()
-      }
-      const off = this.#hub.onHint(done)
-      const timer = this.#hub.runtime.after(this.#hub.pollMs(), done)
-      signal?.addEventListener('abort', done)
-    })
-  }
-}
-
-const FILTER_KEYS = [
-  'status',
-  'type',
-  'pool',
-  'flow',
-  'code',
-  'key',
-  'createdAfter',
-  'createdBefore',
-  'limit',
-  'after',
-]
-
-function checkBatch(jobs: readonly JobInput[]): void {
-  if (!Array.isArray(jobs)) {
-    throw new AxError('INVALID_JOB', 'addJobs wants a list of jobs. For one job, use addJob.')
-  }
-  if (jobs.length > LIMITS.batch) throw tooLarge('jobs', jobs.length, LIMITS.batch)
-}
-
-function checkEdges(jobs: readonly { readonly deps: readonly unknown[] }[]): void {
-  let edges = 0
-  for (const job of jobs) edges += job.deps.length
-  if (edges > LIMITS.edges) throw tooLarge('dependencies', edges, LIMITS.edges)
-}
-
-function tooLarge(what: string, size: number, limit: number): AxError {
-  return new AxError(
-    'TOO_LARGE',
-    `A batch takes up to ${limit} ${what}, this one has ${size}. Split it, or stream the jobs ` +
-      'with addMany(iterable), which is not all or nothing.',
-    { size, limit },
-  )
-}
-
-function logGone(after: number, oldest: number): AxError {
-  return new AxError(
-    'GONE',
-    `The log begins with entry ${oldest}: what follows entry ${after} has been dropped in part. ` +
-      'Ask for entries after a later one, or keep the log longer with keep.log.',
-    { after, oldest },
-  )
 }

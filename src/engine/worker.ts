@@ -3,8 +3,7 @@
 
 import { seededRandom } from '../core/backoff.ts'
 import { isAxError } from '../core/errors.ts'
-import { type Fact, type Lease, Live, type Move, type Stored, type StoredJob } from '../core/job.ts'
-import { decide } from '../core/machine.ts'
+import { type Fact, type Lease, Live, type Stored, type StoredJob } from '../core/job.ts'
 import { backoffFunctionOf, type JobBody } from '../core/submit.ts'
 import type { ZombieRecord } from '../core/types.ts'
 import { isRetryableFailure, retryAfterOf, toErrorData, toJson } from '../core/values.ts'
@@ -13,6 +12,7 @@ import { createLimiter } from '../kit/limiter.ts'
 import type { Timer } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
 import { type ContextPowers, depsOf, NO_DEPS, RunContext } from './context.ts'
+import { Ends } from './ends.ts'
 import { type Hub, isUnavailable } from './hub.ts'
 import type { Handler, Registry } from './registry.ts'
 import { Run } from './run.ts'
@@ -27,8 +27,6 @@ const BREATH_MS = 10
 
 const MAX_RESULT_BYTES = 1_000_000
 
-const SETTLED: Fact = { type: 'settled' }
-
 /** What a body came to. */
 type Outcome =
   | { readonly ok: true; readonly value: unknown }
@@ -39,12 +37,8 @@ export class Worker {
   readonly runs = new Map<number, Run>()
   /** A worker's `lease` and `extend` never overlap: whoever calls either takes this turn. */
   readonly turn = createLimiter(1)
-  /** True once the end of a run could not be written: the list of runs no longer tells all. */
-  gaveUp = false
   readonly #zombies = new Map<Run, number>()
-  /** Attempts that are over, with the moves that say so, waiting to be written together. */
-  readonly #ends: { readonly run: Run; readonly move: Move }[] = []
-  #writing = false
+  readonly #ends: Ends
   readonly #hub: Hub
   readonly #registry: Registry
   readonly #powers: ContextPowers
@@ -62,6 +56,16 @@ export class Worker {
     this.#registry = registry
     this.#powers = powers
     this.#onBusy = onBusy
+    this.#ends = new Ends(hub, {
+      over: (run) => this.#over(run),
+      isStopping: () => this.#state === 'stopping',
+      isSuperseded: (run) => this.#isSuperseded(run),
+    })
+  }
+
+  /** Whether the end of a run could not be written: then the list of runs does not tell all. */
+  get gaveUp(): boolean {
+    return this.#ends.gaveUp
   }
 
   start(): void {
@@ -204,7 +208,7 @@ export class Worker {
   #handBack(run: Run): void {
     run.abort('stop')
     run.settled = true
-    this.#finish(run, run.forced())
+    this.#ends.write(run, run.forced())
   }
 
   async #execute(run: Run): Promise<void> {
@@ -244,7 +248,7 @@ export class Worker {
     if (run.left) {
       this.#zombies.delete(run)
       this.wake()
-    } else this.#finish(run, this.#factOf(run, outcome))
+    } else this.#ends.write(run, this.#factOf(run, outcome))
   }
 
   #call(run: Run, context: RunContext): unknown {
@@ -347,81 +351,11 @@ export class Worker {
     if (run.settled || run.left) return
     run.left = true
     run.clear()
-    this.#finish(run, run.mark === 'timeout' ? this.#timedOut(run) : run.forced())
+    this.#ends.write(run, run.mark === 'timeout' ? this.#timedOut(run) : run.forced())
     if (!run.begun) return
     const { emitter, holder, runtime } = this.#hub
     this.#zombies.set(run, runtime.now())
     emitter.emit('job:zombie', { job: run.job.id, attempt: run.attempt, worker: holder })
-  }
-
-  // Writing
-
-  /** The end of an attempt: written with those of the same turn, without a promise of its own. */
-  #finish(run: Run, fact: Fact | null): void {
-    if (fact === null) {
-      this.#over(run)
-      return
-    }
-    const current = fact.type !== 'settled' && run.isCurrent
-    const move = current ? decide(run.job, fact, this.#keep) : null
-    if (move === null) void this.#release(run)
-    else {
-      this.#ends.push({ run, move })
-      if (this.#ends.length > 1 || this.#writing) return
-      outside(() => queueMicrotask(() => void this.#writeEnds()))
-    }
-  }
-
-  /** One batch in flight; what ends meanwhile makes the next. The store being away ends nothing. */
-  async #writeEnds(): Promise<void> {
-    if (this.#writing) return
-    this.#writing = true
-    while (this.#ends.length > 0) {
-      const ends = this.#ends.splice(0, LIMITS.moves)
-      try {
-        const moves = ends.map((end) => end.move)
-        const last = Math.max(...ends.map((end) => end.run.safeUntil))
-        const answers = await this.#patiently(last, () => this.#hub.moveAll(moves))
-        ends.forEach(({ run }, index) => {
-          if (answers[index]?.status === 'moved') this.#over(run)
-          else void this.#release(run)
-        })
-      } catch (error) {
-        if (!isUnavailable(error)) this.#complain('writing the ends of jobs failed', error)
-        this.#giveUp(ends.map((end) => end.run))
-      }
-    }
-    this.#writing = false
-  }
-
-  /** What was given up may still be leased, and must never count as a lease nobody heard of. */
-  #giveUp(runs: readonly Run[]): void {
-    this.gaveUp = true
-    for (const run of runs) this.#over(run)
-  }
-
-  #over(run: Run): void {
-    this.runs.delete(run.lease.number)
-    this.#tellEmpty()
-  }
-
-  /** The lease is no longer current. If it has become a hold, that ends with the body. */
-  async #release(run: Run): Promise<void> {
-    const read = async () => (await this.#hub.store.get([run.job.id]))[0] ?? null
-    try {
-      for (let settled = false; !settled; ) {
-        const job = await this.#patiently(run.safeUntil, read)
-        const mine = job?.lease?.hold === true && job.lease.holder === this.#hub.holder
-        const move = mine && !this.#isSuperseded(run) ? decide(job, SETTLED, this.#keep) : null
-        if (move === null) break
-        const answer = await this.#patiently(run.safeUntil, () => this.#hub.move(move))
-        settled = answer.status === 'moved'
-      }
-    } catch (error) {
-      if (!isUnavailable(error)) this.#complain(`releasing job ${run.job.id} failed`, error)
-      this.gaveUp = true
-    }
-    this.#over(run)
   }
 
   /** Whether a later attempt of the same job runs here: then the hold is that one's. */
@@ -432,16 +366,9 @@ export class Worker {
     return false
   }
 
-  /** An end is not given up for an outage, unless this process is stopping and the lease is over. */
-  #patiently<T>(safeUntil: number, ask: () => Promise<T>): Promise<T> {
-    return this.#hub.patiently(
-      ask,
-      () => this.#state === 'stopping' && this.#hub.runtime.monotonic() > safeUntil,
-    )
-  }
-
-  get #keep() {
-    return this.#hub.settings.keep
+  #over(run: Run): void {
+    this.runs.delete(run.lease.number)
+    this.#tellEmpty()
   }
 
   #tellEmpty(): void {

@@ -1,0 +1,111 @@
+// Owns writing the ends of attempts: decided one by one, written together, however long it takes.
+// May never keep a promise per job, or end a run before the store has answered.
+
+import { isAxError } from '../core/errors.ts'
+import type { Fact, Move } from '../core/job.ts'
+import { decide } from '../core/machine.ts'
+import { outside } from '../kit/context.ts'
+import { LIMITS } from '../store/limits.ts'
+import { type Hub, isUnavailable } from './hub.ts'
+import type { Run } from './run.ts'
+
+const SETTLED: Fact = { type: 'settled' }
+
+/** What it has to know of the worker. */
+export interface EndsOwner {
+  /** The end of this run has been answered. */
+  over(run: Run): void
+  isStopping(): boolean
+  /** Whether a later attempt of the same job runs here: then a hold is that one's. */
+  isSuperseded(run: Run): boolean
+}
+
+export class Ends {
+  /**
+   * True once an end could not be written. What was given up may still be leased, and must never
+   * count as a lease that nobody heard of.
+   */
+  gaveUp = false
+  readonly #hub: Hub
+  readonly #owner: EndsOwner
+  /** Attempts that are over, with the moves that say so, waiting to be written together. */
+  readonly #waiting: { readonly run: Run; readonly move: Move }[] = []
+  #writing = false
+
+  constructor(hub: Hub, owner: EndsOwner) {
+    this.#hub = hub
+    this.#owner = owner
+  }
+
+  /** Writes what an attempt came to; null where nothing is to be written. */
+  write(run: Run, fact: Fact | null): void {
+    if (fact === null) {
+      this.#owner.over(run)
+      return
+    }
+    const current = fact.type !== 'settled' && run.isCurrent
+    const move = current ? decide(run.job, fact, this.#hub.settings.keep) : null
+    if (move === null) void this.#release(run)
+    else {
+      this.#waiting.push({ run, move })
+      if (this.#waiting.length > 1 || this.#writing) return
+      outside(() => queueMicrotask(() => void this.#flush()))
+    }
+  }
+
+  /** One batch in flight; what ends meanwhile makes the next. */
+  async #flush(): Promise<void> {
+    if (this.#writing) return
+    this.#writing = true
+    while (this.#waiting.length > 0) {
+      const ends = this.#waiting.splice(0, LIMITS.moves)
+      try {
+        const moves = ends.map((end) => end.move)
+        const safeUntil = Math.max(...ends.map((end) => end.run.safeUntil))
+        const answers = await this.#patiently(safeUntil, () => this.#hub.moveAll(moves))
+        ends.forEach(({ run }, index) => {
+          if (answers[index]?.status === 'moved') this.#owner.over(run)
+          else void this.#release(run)
+        })
+      } catch (error) {
+        this.#giveUp('writing the ends of jobs', error)
+        for (const { run } of ends) this.#owner.over(run)
+      }
+    }
+    this.#writing = false
+  }
+
+  /** The lease is no longer current. If it has become a hold, that ends with the body. */
+  async #release(run: Run): Promise<void> {
+    const { store, holder, settings } = this.#hub
+    const read = async () => (await store.get([run.job.id]))[0] ?? null
+    try {
+      for (let settled = false; !settled; ) {
+        const job = await this.#patiently(run.safeUntil, read)
+        const mine = job?.lease?.hold === true && job.lease.holder === holder
+        const free = mine && !this.#owner.isSuperseded(run)
+        const move = free ? decide(job, SETTLED, settings.keep) : null
+        if (move === null) break
+        const answer = await this.#patiently(run.safeUntil, () => this.#hub.move(move))
+        settled = answer.status === 'moved'
+      }
+    } catch (error) {
+      this.#giveUp(`releasing job ${run.job.id}`, error)
+    }
+    this.#owner.over(run)
+  }
+
+  /** An end is not given up for an outage, unless this process is stopping and the lease is over. */
+  #patiently<T>(safeUntil: number, ask: () => Promise<T>): Promise<T> {
+    const { runtime } = this.#hub
+    const stop = () => this.#owner.isStopping() && runtime.monotonic() > safeUntil
+    return this.#hub.patiently(ask, stop)
+  }
+
+  #giveUp(what: string, error: unknown): void {
+    this.gaveUp = true
+    if (isUnavailable(error)) return
+    const text = isAxError(error) ? error.message : String(error)
+    this.#hub.settings.logger.error({ error }, `${what} failed: ${text}`)
+  }
+}

@@ -1,0 +1,123 @@
+// Owns reading: listings, explanations, the log. Page by page, so that nobody waits for long.
+// May never write.
+
+import { AxError } from '../core/errors.ts'
+import { explain } from '../core/explain.ts'
+import { type JobEvent, type JobStatus, STATUSES, type StoredJob } from '../core/job.ts'
+import { oneOf, refuseUnknown } from '../core/options.ts'
+import type { Explanation, Job, JobFilter } from '../core/types.ts'
+import { viewOf } from '../core/view.ts'
+import { LIMITS } from '../store/limits.ts'
+import type { ListQuery } from '../store/store.ts'
+import { unknownJob } from './client.ts'
+import type { Hub } from './hub.ts'
+
+const FILTER_KEYS = [
+  'status',
+  'type',
+  'pool',
+  'flow',
+  'code',
+  'key',
+  'createdAfter',
+  'createdBefore',
+  'limit',
+  'after',
+]
+
+export interface EventsOptions {
+  /** The seq of the last entry already seen. Default: begin with the oldest there is. */
+  readonly after?: number
+  /** Wait for more instead of ending. */
+  readonly follow?: boolean
+  readonly signal?: AbortSignal
+}
+
+export class Reader {
+  readonly #hub: Hub
+
+  constructor(hub: Hub) {
+    this.#hub = hub
+  }
+
+  async *jobs(filter: JobFilter): AsyncGenerator<Job> {
+    const query = await this.#queryOf(filter)
+    let left = filter.limit ?? Number.POSITIVE_INFINITY
+    for (let after: number | null = query.after; after !== null && left > 0; ) {
+      const page = await this.#hub.store.list({
+        ...query,
+        after,
+        limit: Math.min(left, LIMITS.page),
+      })
+      for (const job of page.jobs) yield viewOf(job)
+      left -= page.jobs.length
+      after = page.after
+    }
+  }
+
+  async explain(id: string): Promise<Explanation> {
+    const { store } = this.#hub
+    const job = await this.#known(id)
+    const standing = await store.standing(id)
+    return explain(job, { standing, now: await store.time() })
+  }
+
+  /** `isClosed` ends a follower that has read everything. */
+  async *events(options: EventsOptions, isClosed: () => boolean): AsyncGenerator<JobEvent> {
+    refuseUnknown('events', options, ['after', 'follow', 'signal'])
+    const { follow = false, signal } = options
+    for (let after = options.after; ; ) {
+      signal?.throwIfAborted()
+      const page = await this.#hub.store.events(after ?? 0, LIMITS.events)
+      if (after !== undefined && after < page.oldest - 1) throw logGone(after, page.oldest)
+      yield* page.events
+      after = page.events.at(-1)?.seq ?? Math.max(after ?? 0, page.oldest - 1)
+      if (page.events.length > 0) continue
+      if (!follow || isClosed()) return
+      await this.#nextChange(signal)
+    }
+  }
+
+  async #queryOf(filter: JobFilter): Promise<ListQuery> {
+    refuseUnknown('jobs', filter, FILTER_KEYS)
+    const { status, limit: _limit, after, ...rest } = filter
+    const statuses = status === undefined ? undefined : ([status].flat() as JobStatus[])
+    for (const each of statuses ?? []) oneOf('status', each, STATUSES)
+    return {
+      ...rest,
+      ...(statuses === undefined ? {} : { statuses }),
+      after: after === undefined ? 0 : (await this.#known(after)).seq,
+      limit: LIMITS.page,
+    }
+  }
+
+  async #known(id: string): Promise<StoredJob> {
+    const [job] = await this.#hub.store.get([id])
+    if (job === undefined || job === null) throw unknownJob(id)
+    return job
+  }
+
+  /** Waits for a hint, a poll, or an abort. */
+  #nextChange(signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        off()
+        timer.cancel()
+        signal?.removeEventListener('abort', done)
+        resolve()
+      }
+      const off = this.#hub.onHint(done)
+      const timer = this.#hub.runtime.after(this.#hub.pollMs(), done)
+      signal?.addEventListener('abort', done)
+    })
+  }
+}
+
+function logGone(after: number, oldest: number): AxError {
+  return new AxError(
+    'GONE',
+    `The log begins with entry ${oldest}: what follows entry ${after} has been dropped in part. ` +
+      'Ask for entries after a later one, or keep the log longer with keep.log.',
+    { after, oldest },
+  )
+}
