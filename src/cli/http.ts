@@ -49,7 +49,9 @@ const READERS: { readonly [K in keyof Request]: Reader<Request[K]> } = {
   headers: readHeaders,
   body: (_name, value) => value,
   expect: (name, value) =>
-    (Array.isArray(value) ? value : [value]).map((one) => integer(name, one, 100, 599)),
+    Array.isArray(value) && value.length === 0
+      ? refuseValue(name, value, 'a status, or a list of at least one')
+      : [value].flat().map((one) => integer(name, one, 100, 599)),
 }
 
 function protocolOf(url: string): string {

@@ -68,13 +68,19 @@ export class Reader {
     const { follow = false, signal } = options
     for (let after = options.after; ; ) {
       signal?.throwIfAborted()
-      const page = await this.#hub.store.events(after ?? 0, LIMITS.events)
-      if (after !== undefined && after < page.oldest - 1) throw logGone(after, page.oldest)
-      yield* page.events
-      after = page.events.at(-1)?.seq ?? Math.max(after ?? 0, page.oldest - 1)
-      if (page.events.length > 0) continue
-      if (!follow || isClosed()) return
-      await this.#nextChange(signal)
+      // Listening begins before reading: what is written in between is not missed.
+      const change = this.#nextChange(signal)
+      try {
+        const page = await this.#hub.store.events(after ?? 0, LIMITS.events)
+        if (after !== undefined && after < page.oldest - 1) throw logGone(after, page.oldest)
+        yield* page.events
+        after = page.events.at(-1)?.seq ?? Math.max(after ?? 0, page.oldest - 1)
+        if (page.events.length > 0) continue
+        if (!follow || isClosed()) return
+        await change.happened
+      } finally {
+        change.forget()
+      }
     }
   }
 
@@ -97,19 +103,21 @@ export class Reader {
     return job
   }
 
-  /** Waits for a hint, a poll, or an abort. */
-  #nextChange(signal: AbortSignal | undefined): Promise<void> {
-    return new Promise((resolve) => {
-      const done = () => {
-        off()
-        timer.cancel()
-        signal?.removeEventListener('abort', done)
-        resolve()
-      }
-      const off = this.#hub.onHint(done)
-      const timer = this.#hub.runtime.after(this.#hub.pollMs(), done)
-      signal?.addEventListener('abort', done)
+  /** A hint, a poll, or an abort: whatever comes first. */
+  #nextChange(signal: AbortSignal | undefined) {
+    let resolve = () => {}
+    const happened = new Promise<void>((done) => {
+      resolve = done
     })
+    const off = this.#hub.onHint(resolve)
+    const timer = this.#hub.runtime.after(this.#hub.pollMs(), resolve)
+    signal?.addEventListener('abort', resolve)
+    const forget = () => {
+      off()
+      timer.cancel()
+      signal?.removeEventListener('abort', resolve)
+    }
+    return { happened, forget }
   }
 }
 

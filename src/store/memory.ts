@@ -98,6 +98,7 @@ class MemoryStore implements Store {
       board.log.prune(board.now - ask.keepLogMs, LIMITS.chunk)
       const limit = Math.min(ask.limit, LIMITS.moves)
       const jobs = this.#firstOverdue(limit)
+      board.announced()
       return {
         jobs,
         nextAt: board.waits.peekKey(),

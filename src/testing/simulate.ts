@@ -85,7 +85,7 @@ class Simulation {
       coverage: this.#coverage,
       raw,
       scriptOf,
-      hasBegun: (id, attempt) => this.#bodies.begun.has(`${id} ${attempt}`),
+      hasBegun: (lease) => this.#bodies.begun.has(lease),
     }
     this.#oracles = new Oracles(this.#watch)
     this.#operators = new Operators(this.#watch)

@@ -295,6 +295,7 @@ jobs:
       'url: "http://x", expect: ok',
       'jobs.a.http.expect must be an integer from 100 to 599, got "ok".',
     ],
+    ['url: "http://x", expect: []', 'must be a status, or a list of at least one, got [].'],
     [
       'url: "http://x", hedaers: {}',
       "jobs.a.http.hedaers is no key of a request. Did you mean 'headers'?",

@@ -29,6 +29,7 @@ export class Ax {
   readonly ended: Promise<Ended>
   out = ''
   err = ''
+  #isOver = false
   #waiters: (() => void)[] = []
 
   constructor(args: readonly string[], cwd: string = root, env: NodeJS.ProcessEnv = {}) {
@@ -48,6 +49,7 @@ export class Ax {
     })
     this.ended = new Promise((resolve) => {
       this.child.on('close', (code) => {
+        this.#isOver = true
         resolve({ code, out: this.out, err: this.err })
         this.#wake()
       })
@@ -59,7 +61,7 @@ export class Ax {
     for (;;) {
       const found = pattern.exec(this.out)
       if (found !== null) return found
-      if (this.child.exitCode !== null) {
+      if (this.#isOver) {
         throw new Error(`ax ended without printing ${pattern}:\n${this.out}\n${this.err}`)
       }
       await new Promise<void>((resolve) => this.#waiters.push(resolve))

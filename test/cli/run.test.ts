@@ -306,6 +306,17 @@ describe('a module', () => {
     expect(ended.code).toBe(1)
   })
 
+  it('in TypeScript runs where Node.js can, and else says what to do', async () => {
+    const folder = inFolder({
+      'package.json': '{ "type": "module" }',
+      'flow.ts': 'export default { jobs: { a: { run: (): number => 1 } } }',
+    })
+    const { code, err } = await ax(['run', 'flow.ts'], folder)
+    const canRun = 'typescript' in process.features && process.features.typescript !== false
+    expect(code).toBe(canRun ? 0 : 2)
+    if (!canRun) expect(err).toContain('does not run TypeScript. Use Node.js 22.18 or newer')
+  })
+
   it('backs off as its function says', async () => {
     const { jobs } = await reportOf(
       `export default { jobs: {

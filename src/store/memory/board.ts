@@ -58,6 +58,9 @@ export class Board {
   lastSeq = 0
   lastLease = 0
   forgotten = 0
+  /** The next deadlines that keepers know of. */
+  #nextWait = Number.POSITIVE_INFINITY
+  #nextQuiet = Number.POSITIVE_INFINITY
   /** What the call in hand will hint at. */
   hintReady = false
   hintOverdue = false
@@ -134,10 +137,17 @@ export class Board {
   setDeadline(record: JobRecord, deadline: number): void {
     record.deadline = deadline
     const heap = this.#deadlinesOf(record)
+    if (deadline > 0) this.#announce(heap, deadline)
     if (deadline === 0) {
       if (record.timerAt >= 0) heap.remove(record.timerAt)
     } else if (record.timerAt >= 0) heap.update(record.timerAt, deadline, record.seq)
     else heap.push(record, deadline, record.seq)
+  }
+
+  /** What the keepers know of after this: nobody has to tell them of a later deadline. */
+  announced(): void {
+    this.#nextWait = this.waits.peekKey()
+    this.#nextQuiet = Math.min(this.leases.peekKey(), this.retention.peekKey())
   }
 
   /** Gives a lease or a hold, under a number that was never used. */
@@ -233,6 +243,15 @@ export class Board {
     if (this.hintEnded.length > 0) this.hintEnded = []
     if (this.hintHolders.length > 0) this.hintHolders = []
     return hint
+  }
+
+  /** Keepers sleep until the next deadline they know of; an earlier one is worth a hint. */
+  #announce(heap: Heap<JobRecord>, deadline: number): void {
+    const waits = heap === this.waits
+    if (deadline >= (waits ? this.#nextWait : this.#nextQuiet)) return
+    if (waits) this.#nextWait = deadline
+    else this.#nextQuiet = deadline
+    this.hintOverdue = true
   }
 
   #tell(task: FanOut, limit: number): number {

@@ -12,6 +12,8 @@ import type { SimNode } from './world.ts'
 export interface Body {
   readonly id: string
   readonly attempt: number
+  /** Which job of that id it is; 0 if that was gone before it began. */
+  seq: number
   readonly node: SimNode
   readonly startedAt: number
   readonly timeoutMs: number
@@ -33,8 +35,8 @@ export interface BodyLimits {
 export class Bodies {
   /** Every body that has not settled, of processes that are alive. */
   readonly live = new Set<Body>()
-  /** Every attempt that has had a body. */
-  readonly begun = new Set<string>()
+  /** Every lease under which a body has begun. */
+  readonly begun = new Set<number>()
   readonly #watch: Watch
   readonly #limits: BodyLimits
   readonly #submitter: Submitter
@@ -86,6 +88,7 @@ export class Bodies {
     const body: Body = {
       id: context.job.id,
       attempt: context.attempt,
+      seq: 0,
       node,
       startedAt: world.time,
       timeoutMs: context.job.timeout,
@@ -95,7 +98,7 @@ export class Bodies {
       wake: undefined,
     }
     this.live.add(body)
-    this.begun.add(`${body.id} ${body.attempt}`)
+    this.#noteLease(body)
     const onAbort = () => {
       body.abortedAt ??= world.time
       if (world.time < body.deafUntil) this.#watch.coverage.fault('ignores the abort')
@@ -106,6 +109,15 @@ export class Bodies {
     world.trace.add(`${world.time} ${node.label} starts ${body.id} attempt ${body.attempt}`)
     if (body.timeoutMs > 0) this.#guardTimeout(body)
     return body
+  }
+
+  /** An id may be given to another job later, so a body is known by its lease. */
+  #noteLease(body: Body): void {
+    const seen = this.#watch.view.jobs.get(body.id)
+    const lease = seen?.job.lease
+    if (seen?.starts !== body.attempt || lease?.holder !== body.node.holder) return
+    body.seq = seen.job.seq
+    this.begun.add(lease.number)
   }
 
   /** 17: the abort comes at the timeout, and the job is off by timeout and grace. */
@@ -122,7 +134,8 @@ export class Bodies {
     world.after(body.timeoutMs + graceMs + slackMs, () => {
       if (!healthy || !awake()) return
       const seen = this.#watch.view.jobs.get(body.id)
-      const left = seen?.status !== 'running' || seen.starts !== body.attempt
+      const same = seen?.job.seq === body.seq && seen.starts === body.attempt
+      const left = !same || seen.status !== 'running'
       const text = () => `${body.id}: still running after its timeout and its grace`
       expect(this.#watch, 17, left, text, [body.id])
     })

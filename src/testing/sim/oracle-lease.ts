@@ -124,7 +124,7 @@ function judgeUnheard(
   if (lease === undefined) return
   const mine = lease.holder === ask.holder && lease.number <= ask.upTo && !listed.has(lease.number)
   expect(watch, 9, mine, () => `${event.job}: extend took lease ${lease.number} away`, own)
-  const begun = watch.hasBegun(event.job, event.attempt)
+  const begun = watch.hasBegun(lease.number)
   const text = () => `${event.job}: returned as never heard of, and its body had begun`
   expect(watch, 10, !begun, text, own)
 }

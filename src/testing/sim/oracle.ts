@@ -19,8 +19,8 @@ export interface Watch {
   readonly raw: Store
   /** What the body of a job was told to do. */
   scriptOf(job: StoredJob): Script | undefined
-  /** Whether a body has begun for that attempt. */
-  hasBegun(id: string, attempt: number): boolean
+  /** Whether a body has begun under that lease. */
+  hasBegun(lease: number): boolean
 }
 
 /** One write, with everything that it has done. */
