@@ -3,13 +3,14 @@
 
 import { AxScheduler } from './lib/ax.mjs'
 import { Checks } from './lib/checks.mjs'
-import { answer, assignment, measure } from './lib/fresh.mjs'
+import { answer, assignment, measure, watched } from './lib/fresh.mjs'
 import { median, seeded } from './lib/numbers.mjs'
 import { readOptions } from './lib/options.mjs'
 import { print, printMachine, printTable, printTarget, show } from './lib/report.mjs'
 
 /**
  * @typedef {{ size: number, payload: string, warm: number }} Task
+ * @typedef {{ size: number, wallUs: number, cpuUs: number, queuedBytes: number }} Measured
  * @typedef {InstanceType<typeof AxScheduler>} Scheduler
  */
 
@@ -52,14 +53,15 @@ async function measureAll({ sizes, repeats, payloads, warm }, checks) {
   /** @type {string[][]} */
   const rows = []
   for (const payload of payloads) {
-    /** @type {{ size: number, addUs: number, drainUs: number, queuedBytes: number }[]} */
+    /** @type {Measured[]} */
     const measured = []
     for (const [at, size] of sizes.entries()) {
       const figures = await repeat({ size, payload, warm }, repeats[at] ?? 1, checks)
       const of = (/** @type {string} */ name) => median(figures.map((each) => each[name] ?? NaN))
-      const [addUs, drainUs, queuedBytes] = [of('addUs'), of('drainUs'), of('queuedBytes')]
-      measured.push({ size, addUs, drainUs, queuedBytes })
-      const times = [addUs, drainUs, of('cpuUs')].map((us) => show(us, 2))
+      const [addUs, drainUs, cpuUs] = [of('addUs'), of('drainUs'), of('cpuUs')]
+      const queuedBytes = of('queuedBytes')
+      measured.push({ size, wallUs: addUs + drainUs, cpuUs, queuedBytes })
+      const times = [addUs, drainUs, cpuUs].map((us) => show(us, 2))
       const bytes = [queuedBytes, of('endedBytes')].map((value) => show(value))
       const runs = String(figures.length)
       rows.push([payload, show(size), runs, ...times, ...bytes, show(of('rssMb'))])
@@ -95,15 +97,17 @@ async function repeat(task, times, checks) {
 
 /**
  * @param {string} payload
- * @param {readonly { size: number, addUs: number, drainUs: number, queuedBytes: number }[]} all
+ * @param {readonly Measured[]} all
  */
 function judge(payload, all) {
   const [small, large] = [all[0], all.at(-1)]
   if (small === undefined || large === undefined || small === large) return
-  const growth = (large.addUs + large.drainUs) / (small.addUs + small.drainUs)
-  const sizes = `${show(large.size)} to ${show(small.size)} jobs`
-  const what = `payload ${payload}, time per job, ${sizes}`
-  printTarget(what, `${show(growth, 2)} x`, '< 2 x', growth < 2)
+  for (const kind of /** @type {const} */ (['wall', 'cpu'])) {
+    const growth = large[`${kind}Us`] / small[`${kind}Us`]
+    const sizes = `${show(large.size)} to ${show(small.size)} jobs`
+    const what = `payload ${payload}, ${kind} time per job, ${sizes}`
+    printTarget(what, `${show(growth, 2)} x`, '< 2 x', growth < 2)
+  }
   const bytes = `${show(large.queuedBytes)} B`
   printTarget(
     `payload ${payload}, memory per queued job at ${show(large.size)}`,
@@ -137,27 +141,24 @@ async function fillAndDrain(size, payload) {
   })
   await scheduler.start()
   const before = memory()
-  const cpuBefore = process.cpuUsage()
-  const addMs = await fill(scheduler, size, payload)
+  const add = await fill(scheduler, size, payload)
   const queued = memory()
-  const drainFrom = performance.now()
-  await scheduler.pool('default').resume()
-  await scheduler.idle()
-  const drainMs = performance.now() - drainFrom
-  const { user, system } = process.cpuUsage(cpuBefore)
+  const drain = await watched(async () => {
+    await scheduler.pool('default').resume()
+    await scheduler.idle()
+  })
   const ended = memory()
-  const rssMb = process.resourceUsage().maxRSS / 1024
   const { states } = await scheduler.snapshot()
   const outOfOrder = size > CHECKED_SIZE ? 0 : await countOutOfOrder(scheduler)
   await scheduler.close()
   const payloadBytes = payload === 'json' ? PAYLOAD_BYTES : 0
   return {
-    addUs: (1000 * addMs) / size,
-    drainUs: (1000 * drainMs) / size,
-    cpuUs: (user + system) / size,
+    addUs: (1000 * add.ms) / size,
+    drainUs: (1000 * drain.ms) / size,
+    cpuUs: (1000 * (add.cpuMs + drain.cpuMs)) / size,
     queuedBytes: (queued - before) / size - payloadBytes,
     endedBytes: (ended - before) / size - payloadBytes,
-    rssMb,
+    rssMb: drain.rssMb,
     ran,
     succeeded: states.success,
     outOfOrder,
@@ -165,7 +166,7 @@ async function fillAndDrain(size, payload) {
 }
 
 /**
- * Adds jobs of random priority; gives the ms that the calls took, without making the inputs.
+ * Adds jobs of random priority; gives what the calls took, without making the inputs.
  *
  * @param {Scheduler} scheduler
  * @param {number} size
@@ -173,18 +174,20 @@ async function fillAndDrain(size, payload) {
  */
 async function fill(scheduler, size, payload) {
   const random = seeded(7)
-  let ms = 0
+  const total = { ms: 0, cpuMs: 0 }
   for (let at = 0; at < size; at += BATCH) {
     const jobs = Array.from({ length: Math.min(BATCH, size - at) }, (_, index) => {
       const priority = 1 + Math.floor(100 * random())
       if (payload === 'none') return { type: 'noop', priority }
       return { type: 'noop', priority, payload: payloadOf(at + index) }
     })
-    const from = performance.now()
-    await scheduler.addJobs(jobs)
-    ms += performance.now() - from
+    const { ms, cpuMs } = await watched(async () => {
+      await scheduler.addJobs(jobs)
+    })
+    total.ms += ms
+    total.cpuMs += cpuMs
   }
-  return ms
+  return total
 }
 
 /**

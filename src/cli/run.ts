@@ -144,11 +144,9 @@ async function untilOver(
 ): Promise<void> {
   await Promise.race([scheduler.idle(), aborted(interrupts.drain)])
   if (!interrupts.drain.aborted) return
-  // Paused, the scheduler starts nothing more, and what runs can still be waited for or aborted.
-  const { pools } = await scheduler.snapshot()
-  await Promise.all(Object.keys(pools).map((pool) => scheduler.pool(pool).pause()))
+  const closed = scheduler.close({ drainMs: drain })
   if (view.running.size > 0) watch.notice(stoppingNotice(view.running.size, drain))
-  await Promise.race([watch.nothingRuns(), aborted(interrupts.abort), after(drain)])
+  await Promise.race([closed, aborted(interrupts.abort), after(drain)])
   if (view.running.size > 0) watch.notice(abortingNotice(view.running.size))
   await scheduler.close({ drainMs: 0 })
 }

@@ -9,8 +9,6 @@ import { eventLine, isTold, liveLines, type Waiting } from './render.ts'
 import { fold, foldProgress, type Row, reasonOf, type View } from './view.ts'
 
 export interface Watch {
-  /** Resolves as soon as no job runs. */
-  nothingRuns(): Promise<void>
   /** Tells the people who watch: a line in the log, or below the picture. */
   notice(text: string): void
   /** Resolves when everything that happened is on the screen. Idempotent. */
@@ -39,7 +37,6 @@ const TRANSITIONS = [
 
 export function startWatch(scheduler: AxScheduler, view: View, screen: Screen): Watch {
   const { tell, told } = lineTeller(scheduler, view, screen)
-  let onRest = () => {}
   let last: JobEvent | undefined
   const heard = (event: JobEvent): void => {
     // One record is emitted under several names, one right after the other.
@@ -47,7 +44,6 @@ export function startWatch(scheduler: AxScheduler, view: View, screen: Screen): 
     last = event
     const row = fold(view, event)
     if (!screen.isLive && isTold(event)) tell(row, event)
-    if (view.running.size === 0) onRest()
   }
   const offs = [
     ...TRANSITIONS.map((name) => scheduler.on(name, heard)),
@@ -56,9 +52,6 @@ export function startWatch(scheduler: AxScheduler, view: View, screen: Screen): 
   const stopPicture = screen.isLive ? startPicture(scheduler, view, screen) : () => {}
 
   return {
-    async nothingRuns() {
-      if (view.running.size > 0) await new Promise<void>((resolve) => (onRest = resolve))
-    },
     notice(text) {
       view.notice = text
       if (!screen.isLive) screen.print([text])

@@ -205,10 +205,13 @@ export type Fact =
 
 export type FactType = Fact['type']
 
-/** What a move compares before it happens. */
+/**
+ * What a move compares before it happens: the lease, or the revision. An id may come back once it
+ * has been forgotten, so a revision counts only together with `seq`, which never does.
+ */
 export type Expect =
   | { readonly lease: number }
-  | { readonly rev: number; readonly overdue: boolean }
+  | { readonly seq: number; readonly rev: number; readonly overdue: boolean }
 
 /** How the open attempt is booked. */
 export type Charge = 'attempt' | 'lost' | 'free'

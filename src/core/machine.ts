@@ -277,7 +277,7 @@ function handBack(job: StoredJob, keep: Keep): Move {
 }
 
 function overdue(job: StoredJob, keep: Keep): Move | null {
-  const expect = { rev: job.rev, overdue: true } as const
+  const expect = { seq: job.seq, rev: job.rev, overdue: true } as const
   if (job.lease?.hold === true) return settle(job, expect)
   if (job.status === 'running') return { ...lose(job, keep), expect }
   if (job.status === 'ready') return { ...expire(job, keep), expect }
@@ -404,7 +404,7 @@ function leaseOf(job: StoredJob): Move['expect'] {
 function blank(job: StoredJob, step: StepName, to: JobStatus | 'gone'): Move {
   return {
     id: job.id,
-    expect: { rev: job.rev, overdue: false },
+    expect: { seq: job.seq, rev: job.rev, overdue: false },
     step,
     to,
     delayMs: 0,

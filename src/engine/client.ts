@@ -10,7 +10,7 @@ import { type SubmitContext, toNewJob } from '../core/submit.ts'
 import type { JobInput } from '../core/types.ts'
 import { captureContext } from '../kit/context.ts'
 import { LIMITS } from '../store/limits.ts'
-import type { Inserted, InsertGroup, Moved, RefusedMove } from '../store/store.ts'
+import type { InsertAnswer, Inserted, InsertGroup, Moved, RefusedMove } from '../store/store.ts'
 import { refusalError } from './errors.ts'
 import type { Hub } from './hub.ts'
 import type { Registry } from './registry.ts'
@@ -48,13 +48,11 @@ export class Client {
     return { ...job, body: { ...job.body, enter: captureContext() } as LocalBody }
   }
 
-  /** Stores one job. Errors do not speak of a batch. */
-  async insertOne(job: NewJob): Promise<Inserted> {
-    const { unknownDeps } = this.#hub.settings
-    const answer = await this.#hub.insertOne({ jobs: [job], unknownDeps })
+  /** What became of a job that was inserted alone. Errors do not speak of a batch. */
+  outcomeOf(job: NewJob, answer: InsertAnswer): Inserted {
     if (answer.status === 'refused') throw refusalError(answer.refusals, [job], true)
     const inserted = answer.status === 'done' ? answer.jobs[0] : undefined
-    if (inserted === undefined) throw leaseLost('')
+    if (inserted === undefined) throw leaseLost(job.id)
     if (!inserted.added) this.#emitDuplicates([inserted])
     return inserted
   }

@@ -9,15 +9,18 @@ const PATIENCE_MS = 5_000
 
 export class Quiet {
   readonly #hub: Hub
+  /** Whether this process runs anything: then nobody needs to ask the store. */
+  readonly #isBusy: () => boolean
   readonly #waiting: (() => void)[] = []
   #looking = false
   #changed = false
   #wake: (() => void) | undefined
   #closed = false
 
-  constructor(hub: Hub) {
+  constructor(hub: Hub, isBusy: () => boolean) {
     this.#hub = hub
-    hub.onHint(() => this.#heard())
+    this.#isBusy = isBusy
+    hub.onHint(() => this.changed())
   }
 
   /** Resolves when nothing in the store is pending, ready, running, held, doomed or unfinished. */
@@ -38,7 +41,8 @@ export class Quiet {
     this.#wake?.()
   }
 
-  #heard(): void {
+  /** The store has hinted at something, or this process holds nothing any more. */
+  changed(): void {
     this.#changed = true
     this.#wake?.()
     if (this.#hub.emitter.has('idle')) this.#start()
@@ -59,11 +63,7 @@ export class Quiet {
         this.#changed = false
         // A turn first: what the caller has just asked for is on its way to the store.
         await new Promise<void>((resolve) => this.#hub.runtime.soon(resolve))
-        const counted = await this.#hub.patiently(
-          () => this.#hub.store.count(),
-          () => this.#closed,
-        )
-        if (isQuiet(counted) || this.#closed) break
+        if (this.#closed || (!this.#isBusy() && isQuiet(await this.#count()))) break
         await this.#nextChange()
       }
     } catch (error) {
@@ -73,6 +73,13 @@ export class Quiet {
     this.#looking = false
     if (!this.#closed) this.#hub.emitter.emit('idle', { at: this.#hub.runtime.now() })
     for (const resolve of this.#waiting.splice(0)) resolve()
+  }
+
+  #count(): Promise<Counted> {
+    return this.#hub.patiently(
+      () => this.#hub.store.count(),
+      () => this.#closed,
+    )
   }
 
   async #nextChange(): Promise<void> {

@@ -103,12 +103,12 @@ export abstract class SchedulerBase {
           return this.#submit(Array.isArray(jobs) ? jobs : [jobs as JobInput], fence)
         },
       },
-      () => this.#pulse.busy(),
+      { busy: () => this.#pulse.busy(), free: () => this.#quiet.changed() },
     )
     this.#pulse = new Pulse(this.#hub, this.#worker, this.#registry)
     this.#keeper = new Keeper(this.#hub, this.#pulse)
     this.#waiters = new Waiters(this.#hub)
-    this.#quiet = new Quiet(this.#hub)
+    this.#quiet = new Quiet(this.#hub, () => this.#worker.runs.size > 0)
     this.#powers = {
       result: (id, signal) => this.#waiters.result(id, signal),
       known: async (id) => {
@@ -161,9 +161,10 @@ export abstract class SchedulerBase {
   async addJob<P, R>(job: JobInput<P, R>): Promise<JobHandle<R>> {
     if (!this.#ready) await this.#begin()
     this.#checkOpen()
-    const { added, job: stored } = await this.#client.insertOne(
-      this.#client.prepare(job as JobInput),
-    )
+    const prepared = this.#client.prepare(job as JobInput)
+    const { unknownDeps } = this.#settings
+    const answer = await this.#hub.insertOne({ jobs: [prepared], unknownDeps })
+    const { added, job: stored } = this.#client.outcomeOf(prepared, answer)
     return new Handle<R>(stored.id, added, this.#powers)
   }
 
@@ -294,13 +295,15 @@ export abstract class SchedulerBase {
   /**
    * Ends this process's work: nothing new starts, what runs gets `drainMs` (default 30 s), then
    * an abort, and goes back to the queue with no attempt used. Pending `result()` calls reject
-   * with CLOSED. Idempotent.
+   * with CLOSED. Idempotent; asked again with a shorter `drainMs`, it waits no longer than that.
    */
   async close(options: { readonly drainMs?: Duration } = {}): Promise<void> {
     refuseUnknown('close', options, ['drainMs'])
     const drainMs = toMs(options.drainMs ?? DRAIN_MS, 'drainMs')
-    this.#closing ??= this.#close(drainMs)
-    return this.#closing
+    this.#closing ??= this.#close()
+    const patience = this.#hub.runtime.after(drainMs, () => this.#worker.abortAll())
+    await this.#closing
+    patience.cancel()
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -353,13 +356,13 @@ export abstract class SchedulerBase {
     this.#keeper.start()
   }
 
-  async #close(drainMs: number): Promise<void> {
+  async #close(): Promise<void> {
     this.#worker.stop()
     if (this.#opening !== undefined) {
       await this.#opening.catch(() => {})
       await this.#starting?.catch(() => {})
       this.#worker.stop()
-      await this.#drain(drainMs)
+      await this.#worker.emptied()
       this.#keeper.stop()
       await this.#pulse.stop().catch(() => {})
       await this.#warnOfLoss()
@@ -369,19 +372,6 @@ export abstract class SchedulerBase {
     this.#waiters.close()
     this.#quiet.close()
     if (this.#ownsStore) await this.#hub.store.close()
-  }
-
-  async #drain(drainMs: number): Promise<void> {
-    const emptied = this.#worker.emptied()
-    let abort = () => {}
-    const late = new Promise<void>((resolve) => {
-      abort = resolve
-    })
-    const timer = this.#hub.runtime.after(drainMs, abort)
-    await Promise.race([emptied, late])
-    timer.cancel()
-    this.#worker.abortAll()
-    await emptied
   }
 
   /** What only lives in memory ends with the process: that is said, with its number. */

@@ -22,6 +22,12 @@ export interface LocalBody extends JobBody {
   readonly enter: Enter
 }
 
+/** Who wants to know that this process begins, or ceases, to hold jobs. */
+export interface WorkerOwner {
+  busy(): void
+  free(): void
+}
+
 /** After so long without a break, timers and I/O get a turn: a queue of no-ops never sleeps. */
 const BREATH_MS = 10
 
@@ -42,7 +48,7 @@ export class Worker {
   readonly #hub: Hub
   readonly #registry: Registry
   readonly #powers: ContextPowers
-  readonly #onBusy: () => void
+  readonly #owner: WorkerOwner
   #state: 'idle' | 'live' | 'stopping' = 'idle'
   #filling = false
   #again = false
@@ -51,11 +57,11 @@ export class Worker {
   #breathedAt = 0
   #emptied: (() => void)[] = []
 
-  constructor(hub: Hub, registry: Registry, powers: ContextPowers, onBusy: () => void) {
+  constructor(hub: Hub, registry: Registry, powers: ContextPowers, owner: WorkerOwner) {
     this.#hub = hub
     this.#registry = registry
     this.#powers = powers
-    this.#onBusy = onBusy
+    this.#owner = owner
     this.#ends = new Ends(hub, {
       over: (run) => this.#over(run),
       isStopping: () => this.#state === 'stopping',
@@ -198,7 +204,7 @@ export class Worker {
     if (lease === undefined) return
     const run = new Run(job, lease, this.#hub.runtime.monotonic(), safeUntil)
     this.runs.set(lease.number, run)
-    if (this.runs.size === 1) this.#onBusy()
+    if (this.runs.size === 1) this.#owner.busy()
     if (this.#state === 'stopping') this.#handBack(run)
     else if (job.deps.length === 0) this.#begin(run, NO_DEPS)
     else void this.#execute(run)
@@ -368,6 +374,8 @@ export class Worker {
 
   #over(run: Run): void {
     this.runs.delete(run.lease.number)
+    if (this.runs.size > 0) return
+    this.#owner.free()
     this.#tellEmpty()
   }
 

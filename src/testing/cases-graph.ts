@@ -303,6 +303,29 @@ export const GRAPH_CASES: readonly Case[] = [
     },
   },
   {
+    name: 'keeps what waits for a forgotten id apart from those that named it before',
+    run: async ({ add, take, tell, clock, statuses, expect }) => {
+      const forgetful = { ...KEEP, outcomesMs: 0 }
+      const forget = (id: string) => tell(id, OVERDUE, forgetful)
+      await add({ id: 'a' }, ...['n1', 'n2', 'n3'].map((id) => ({ id, ...on('a') })))
+      for (const id of ['a', 'n1', 'n2', 'n3']) {
+        await take()
+        await tell(id, SUCCEEDED)
+      }
+      clock.advance(KEEP.successMs)
+      await forget('n1')
+      await forget('a')
+      await add({ id: 'late', ...on('a') })
+      await forget('n2')
+      await forget('n3')
+      await add({ id: 'a' })
+      expect(await statuses('a', 'late')).toEqual(['ready', 'waiting'])
+      await take()
+      await tell('a', SUCCEEDED)
+      expect(await statuses('late')).toEqual(['ready'])
+    },
+  },
+  {
     name: 'starts a job once that names a dependency twice (C39)',
     run: async ({ add, take, tell, statuses, expect }) => {
       await add({ id: 'a' }, { id: 'b' }, { id: 'x', ...on('a', 'a', 'b') })

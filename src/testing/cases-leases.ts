@@ -11,6 +11,7 @@ import {
   KEEP,
   LEASE_MS,
   OVERDUE,
+  on,
   PATIENT,
   RETRY,
   SETTLED,
@@ -337,6 +338,22 @@ export const LEASE_CASES: readonly Case[] = [
         { attempt: 1, queuedMs: 7, worker: 'worker', callMs: 11, outcome: 'failure', code: 'E_NO' },
         { attempt: 2, queuedMs: 13, worker: 'w2', callMs: 17, outcome: 'success' },
       ])
+    },
+  },
+  {
+    name: 'answers stale to a step that leads nowhere from here, and changes nothing',
+    run: async ({ store, add, take, tell, job, statuses, expect }) => {
+      await add({ id: 'a' }, { id: 'b', ...on('a') }, { id: 'c' })
+      const before = await job('a')
+      const { code: _, ...cancel } = decide(before, CANCEL, KEEP) as Move
+      const lose: Move = { ...cancel, step: 'lose', to: 'failed', code: 'LOST' }
+      const also = decide(await job('c'), CANCEL, KEEP) as Move
+      const { answer } = await store.apply([lose, also], false)
+      expect(answer.map(({ status }) => status)).toEqual(['stale', 'moved'])
+      expect(await job('a')).toEqual(before)
+      await take()
+      await tell('a', SUCCEEDED)
+      expect(await statuses('a', 'b', 'c')).toEqual(['success', 'ready', 'cancelled'])
     },
   },
   {

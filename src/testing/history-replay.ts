@@ -52,7 +52,8 @@ export async function replay(open: OpenStore, options: ReplayOptions): Promise<D
   if (found === null) return null
   if (options.shrink === false) return { ...found, seed: options.seed, shortest: commands }
   const shortest = await shrink(open, commands)
-  const again = await compare(open, (index) => shortest[index], 1)
+  const rerun = (every: number) => compare(open, (index) => shortest[index], every)
+  const again = (await rerun(1)) ?? (await rerun(Infinity))
   return { ...(again ?? found), seed: options.seed, shortest }
 }
 

@@ -62,7 +62,7 @@ function applyOne(world: World, move: Move): MoveResult {
   if (row === undefined || !isExpected(world, row, move)) return { status: 'stale' }
   const [from, to] = LEGAL[move.step] ?? ['', '']
   if (!from.split(' ').includes(row.status) || !to.split(' ').includes(move.to)) {
-    throw new Error(`The step ${move.step} does not lead from ${row.status} to ${move.to}.`)
+    return { status: 'stale' }
   }
   if (move.step === 'forget') return forget(world, row, move)
   if (move.step === 'revive') return revive(world, row, move)
@@ -76,7 +76,7 @@ function applyOne(world: World, move: Move): MoveResult {
 function isExpected(world: World, row: Row, move: Move): boolean {
   const { expect } = move
   if ('lease' in expect) return world.rules.leaseIsCurrent(row, expect.lease)
-  if (row.rev !== expect.rev) return false
+  if (row.seq !== expect.seq || row.rev !== expect.rev) return false
   return !expect.overdue || (row.deadline > 0 && row.deadline <= world.now())
 }
 

@@ -265,8 +265,8 @@ describe('what a move compares', () => {
   })
 
   it('is the revision, for cancel and retry', () => {
-    expect(moveOf('running, left', 'cancel')?.expect).toEqual({ rev: 5, overdue: false })
-    expect(moveOf('failed', 'retry')?.expect).toEqual({ rev: 5, overdue: false })
+    expect(moveOf('running, left', 'cancel')?.expect).toEqual({ seq: 1, rev: 5, overdue: false })
+    expect(moveOf('failed', 'retry')?.expect).toEqual({ seq: 1, rev: 5, overdue: false })
   })
 
   it.each(Object.keys(ROWS))(
@@ -274,7 +274,7 @@ describe('what a move compares', () => {
     (row) => {
       const move = moveOf(row, 'overdue')
       if (move === null) expect(['pending', 'waiting']).toContain(row)
-      else expect(move.expect).toEqual({ rev: 5, overdue: true })
+      else expect(move.expect).toEqual({ seq: 1, rev: 5, overdue: true })
     },
   )
 })

@@ -365,7 +365,7 @@ describe('a failure upstream', () => {
 describe('retry with downstream', () => {
   it('revives what the failure had cancelled, in order, and it all runs', async () => {
     const { open, pass } = world()
-    const scheduler = open()
+    const scheduler = open({ autoStart: false })
     let broken = true
     const order: string[] = []
     const execute = ({ job }: JobContext) => {
@@ -380,6 +380,7 @@ describe('retry with downstream', () => {
       { id: 'own', deps: ['a'], delay: '1h', execute },
     ])
     await scheduler.cancel('own')
+    await scheduler.start()
     await pass(scheduler.idle())
     expect((await scheduler.snapshot()).states).toMatchObject({ failed: 1, cancelled: 4 })
     broken = false

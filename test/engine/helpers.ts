@@ -283,6 +283,21 @@ export function faulty(inner: Store): Faulty {
   }
 }
 
+/** A store that says what it has answered, before anybody hears of it. */
+export function tapped(inner: Store, tap: (call: string, answer: unknown) => void): Store {
+  return new Proxy(inner, {
+    get(target, name) {
+      const value = Reflect.get(target, name) as unknown
+      if (typeof value !== 'function') return value
+      return async (...args: unknown[]) => {
+        const answer: unknown = await value.apply(target, args)
+        tap(String(name), answer)
+        return answer
+      }
+    },
+  })
+}
+
 export function listeners(signal: AbortSignal): number {
   return getEventListeners(signal, 'abort').length
 }

@@ -385,7 +385,7 @@ describe('an end that cannot be written', () => {
     for (const fate of ['refuse', 'lose-answer'] as const) {
       const work = body<string>()
       const handle = await scheduler.addJob({ execute: work.execute })
-      await runtime.drain()
+      await runtime.advance(1)
       let calls = 0
       link.decide = (call) => {
         if (call !== 'apply') return 'ok'

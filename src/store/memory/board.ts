@@ -294,6 +294,7 @@ export class Board {
     if (record.status === 'ready') {
       record.readyAt = this.now
       record.queue.heap.push(record, record.rank, record.seq)
+      record.queue.pool.ready.add(record.queue)
       const { enqueueTimeoutMs } = record
       if (enqueueTimeoutMs > 0) this.setDeadline(record, this.now + enqueueTimeoutMs)
       this.hintReady = true

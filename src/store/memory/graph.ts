@@ -163,7 +163,9 @@ export class Graph {
     const node = record.node
     if (node !== undefined) {
       for (const edge of node.dependents) edge.index = -1
+      node.dependents.length = 0
       this.#nodes.delete(node.id)
+      record.node = undefined
     }
     if (keepMs > 0) {
       const outcome = { id: record.id, end: record.status, until: now + keepMs }

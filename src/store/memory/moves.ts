@@ -2,6 +2,7 @@
 // May never decide: it compares, writes what the move says, and obeys the rules of store.ts.
 
 import { type Attempt, hasEnded, type Move } from '../../core/job.ts'
+import { isLegal } from '../../core/machine.ts'
 import { isDoomed } from '../../core/quorum.ts'
 import type { Moved } from '../store.ts'
 import type { Board } from './board.ts'
@@ -20,7 +21,8 @@ export class Moves {
   move(move: Move): Moved {
     const record = this.#board.records.get(move.id)
     if (record === undefined) return { status: 'stale', job: null }
-    if (!this.#isExpected(record, move)) return { status: 'stale', job: record }
+    const legal = isLegal(move.step, record.status, move.to)
+    if (!legal || !this.#isExpected(record, move)) return { status: 'stale', job: record }
     if (move.to === 'gone') return this.#forget(record, move)
     if (move.step === 'revive') return this.#revive(record)
     if (move.step === 'settle') this.#settle(record)
@@ -34,7 +36,7 @@ export class Moves {
       const { lease } = record
       return lease?.number === expect.lease && lease.hold === (step === 'settle')
     }
-    if (record.rev !== expect.rev) return false
+    if (record.seq !== expect.seq || record.rev !== expect.rev) return false
     return !expect.overdue || (record.deadline > 0 && record.deadline <= this.#board.now)
   }
 

@@ -2,7 +2,6 @@
 // May never hand out more than a pool's concurrency allows.
 
 import { type JobStatus, STATUSES } from '../../core/job.ts'
-import { isBefore } from '../../core/rank.ts'
 import { Heap } from '../../kit/heap.ts'
 import { LIMITS } from '../limits.ts'
 import type { LeaseAsk, PoolChange, PoolState, StatusCounts } from '../store.ts'
@@ -28,6 +27,8 @@ export interface Pool {
   readonly name: string
   /** Keyed by type; the queue of bodies has the type with a NUL before it. */
   readonly queues: Map<string, Queue>
+  /** Those with ready jobs, and now and then one that has just run empty. */
+  readonly ready: Set<Queue>
   /** Jobs that hold a lease or a hold here: slots in use are counted from these. */
   readonly held: Set<JobRecord>
   start: Setting
@@ -42,6 +43,7 @@ interface Setting {
 export class Pools {
   readonly #pools = new Map<string, Pool>()
   #names: readonly string[] | null = null
+  readonly #asked = new WeakMap<readonly string[], ReadonlySet<string>>()
   readonly #kindOf: (type: string, pool: string) => number
 
   constructor(kindOf: (type: string, pool: string) => number) {
@@ -77,7 +79,7 @@ export class Pools {
   /** Takes the best ready jobs that fit, pool by pool in order of name. */
   take(ask: LeaseAsk): readonly JobRecord[] {
     const taken: JobRecord[] = []
-    const types = new Set(ask.types)
+    const types = this.#typesOf(ask)
     const max = Math.min(ask.max, LIMITS.moves)
     for (const name of this.#sorted()) {
       const pool = this.#pools.get(name) as Pool
@@ -122,10 +124,20 @@ export class Pools {
     return ahead
   }
 
+  /** Workers ask with the same list again and again. */
+  #typesOf({ types }: LeaseAsk): ReadonlySet<string> {
+    let known = this.#asked.get(types)
+    if (known === undefined) {
+      known = new Set(types)
+      this.#asked.set(types, known)
+    }
+    return known
+  }
+
   #poolOf(name: string): Pool {
     let pool = this.#pools.get(name)
     if (pool === undefined) {
-      pool = { name, queues: new Map(), held: new Set(), start: {}, operator: {} }
+      pool = { name, queues: new Map(), ready: new Set(), held: new Set(), start: {}, operator: {} }
       this.#pools.set(name, pool)
       this.#names = null
     }
@@ -138,28 +150,25 @@ export class Pools {
   }
 }
 
-function takeFrom(pool: Pool, types: ReadonlySet<string>, wanted: number, taken: JobRecord[]) {
-  const heaps: Heap<JobRecord>[] = []
-  for (const queue of pool.queues.values()) {
-    if (queue.heap.size > 0 && (queue.bodies || types.has(queue.type))) heaps.push(queue.heap)
+/** Merges the queues that are served, by the rank of their heads. O(queues + taken * log n). */
+function takeFrom(pool: Pool, types: ReadonlySet<string>, most: number, taken: JobRecord[]) {
+  let wanted = most
+  const heads = new Heap<Queue>(() => {})
+  for (const queue of pool.ready) {
+    if (queue.heap.size === 0) pool.ready.delete(queue)
+    else if (queue.bodies || types.has(queue.type)) heads.push(queue, ...headOf(queue))
   }
-  for (let count = 0; count < wanted; count += 1) {
-    const best = bestOf(heaps)
-    if (best === undefined) return
-    taken.push(best.pop() as JobRecord)
+  for (let best = heads.pop(); best !== undefined && wanted > 0; best = heads.pop()) {
+    // Alone, it needs no comparing: the usual case of one type per pool.
+    const some = Math.min(heads.size === 0 ? wanted : 1, best.heap.size)
+    for (let count = 0; count < some; count += 1) taken.push(best.heap.pop() as JobRecord)
+    wanted -= some
+    if (best.heap.size > 0) heads.push(best, ...headOf(best))
   }
 }
 
-/** The heap with the smallest head. O(types served): few, and cheaper than keeping them sorted. */
-function bestOf(heaps: readonly Heap<JobRecord>[]): Heap<JobRecord> | undefined {
-  let best: Heap<JobRecord> | undefined
-  for (const heap of heaps) {
-    if (heap.size === 0) continue
-    const ahead =
-      best === undefined || isBefore(heap.peekKey(), heap.peekTie(), best.peekKey(), best.peekTie())
-    if (ahead) best = heap
-  }
-  return best
+function headOf({ heap }: Queue): [number, number] {
+  return [heap.peekKey(), heap.peekTie()]
 }
 
 function concurrencyOf(pool: Pool): number {
