@@ -7,6 +7,9 @@ import type { Hub } from './hub.ts'
 /** After so long, jobs that cannot start are named in a warning. */
 const PATIENCE_MS = 5_000
 
+/** Types looked at for a warning: more than anybody reads. */
+const MOST_TYPES = 20
+
 export class Quiet {
   readonly #hub: Hub
   /** Whether this process runs anything: then nobody needs to ask the store. */
@@ -16,11 +19,16 @@ export class Quiet {
   #changed = false
   #wake: (() => void) | undefined
   #closed = false
+  /** Whether anything has become ready since listeners were last told of quiet. */
+  #stirred = false
 
   constructor(hub: Hub, isBusy: () => boolean) {
     this.#hub = hub
     this.#isBusy = isBusy
-    hub.onHint(() => this.changed())
+    hub.onHint((hint) => {
+      this.#stirred ||= hint.ready
+      this.changed()
+    })
   }
 
   /** Resolves when nothing in the store is pending, ready, running, held, doomed or unfinished. */
@@ -45,7 +53,7 @@ export class Quiet {
   changed(): void {
     this.#changed = true
     this.#wake?.()
-    if (this.#hub.emitter.has('idle')) this.#start()
+    if (this.#isWatched) this.#start()
   }
 
   #start(): void {
@@ -58,28 +66,40 @@ export class Quiet {
     const patience = this.#hub.runtime.after(PATIENCE_MS, () => this.#warn().catch(() => {}), {
       ref: false,
     })
-    try {
-      for (;;) {
-        this.#changed = false
-        // A turn first: what the caller has just asked for is on its way to the store.
-        await new Promise<void>((resolve) => this.#hub.runtime.soon(resolve))
-        if (this.#closed || (!this.#isBusy() && isQuiet(await this.#count()))) break
-        await this.#nextChange()
-      }
-    } catch (error) {
-      this.#hub.settings.logger.error({ error }, `looking for quiet failed: ${String(error)}`)
+    while (!this.#closed && (this.#waiting.length > 0 || this.#isWatched)) {
+      const asked = this.#waiting.length
+      this.#changed = false
+      // A turn first: what those who ask have just submitted is on its way to the store.
+      await new Promise<void>((resolve) => this.#hub.runtime.soon(resolve))
+      if (this.#isBusy() || !(await this.#isQuiet())) await this.#nextChange()
+      else this.#tell(asked)
     }
     patience.cancel()
     this.#looking = false
-    if (!this.#closed) this.#hub.emitter.emit('idle', { at: this.#hub.runtime.now() })
-    for (const resolve of this.#waiting.splice(0)) resolve()
+    if (this.#closed) this.#tell(this.#waiting.length)
   }
 
-  #count(): Promise<Counted> {
-    return this.#hub.patiently(
-      () => this.#hub.store.count(),
-      () => this.#closed,
-    )
+  /** Whether listeners are to be told as soon as it is quiet. */
+  get #isWatched(): boolean {
+    return this.#stirred && this.#hub.emitter.has('idle')
+  }
+
+  #tell(asked: number): void {
+    if (this.#isWatched && !this.#closed) {
+      this.#hub.emitter.emit('idle', { at: this.#hub.runtime.now() })
+    }
+    if (!this.#changed) this.#stirred = false
+    for (const resolve of this.#waiting.splice(0, asked)) resolve()
+  }
+
+  async #isQuiet(): Promise<boolean> {
+    const ask = () => this.#hub.store.count()
+    try {
+      return isQuiet(await this.#hub.patiently(ask, () => this.#closed))
+    } catch (error) {
+      if (!this.#closed) this.#hub.settings.logger.error({ error }, `idle(): ${String(error)}`)
+      return false
+    }
   }
 
   async #nextChange(): Promise<void> {
@@ -97,17 +117,22 @@ export class Quiet {
   /** Jobs that hold everything up and cannot start: in a paused pool, or nobody serves them. */
   async #warn(): Promise<void> {
     const { store, settings } = this.#hub
-    const { pools } = await store.count()
+    const { pools, types } = await store.count()
     for (const [name, pool] of Object.entries(pools)) {
       if (!pool.paused || pool.ready === 0) continue
       const text = `idle() waits for ${pool.ready} ready jobs in the paused pool '${name}'. `
       settings.logger.warn({ pool: name }, `${text}Resume it with pool('${name}').resume().`)
     }
-    const { jobs } = await store.list({ statuses: ['ready'], after: 0, limit: 1 })
-    for (const job of jobs) {
-      if ((await store.standing(job.id)).served) continue
-      const text = `idle() waits for job ${job.id}, whose type '${job.type}' has no handler anywhere. `
-      settings.logger.warn({ jobId: job.id }, `${text}Define it, or cancel the job.`)
+    const ready = Object.entries(types).filter(([, counts]) => counts.ready > 0)
+    for (const [type, { ready: count }] of ready.slice(0, MOST_TYPES)) {
+      const { jobs } = await store.list({ statuses: ['ready'], type, after: 0, limit: 1 })
+      const [job] = jobs
+      if (job === undefined || (await store.standing(job.id)).served) continue
+      const text = `idle() waits for ${count} ready jobs of the type '${type}', such as ${job.id}, `
+      settings.logger.warn(
+        { type },
+        `${text}that has no handler anywhere. Define it, or cancel them.`,
+      )
     }
   }
 }

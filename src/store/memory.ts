@@ -99,11 +99,13 @@ class MemoryStore implements Store {
       const limit = Math.min(ask.limit, LIMITS.moves)
       const jobs = this.#firstOverdue(limit)
       board.announced()
+      // An entry is dropped once it is older than that, a millisecond later than its age.
+      const nextPrune = board.log.oldestAt + ask.keepLogMs + 1
       return {
         jobs,
         nextAt: board.waits.peekKey(),
-        nextQuietAt: Math.min(board.leases.peekKey(), board.retention.peekKey()),
-        more: board.fanOuts.size > 0 || jobs.length === limit,
+        nextQuietAt: Math.min(board.leases.peekKey(), board.retention.peekKey(), nextPrune),
+        more: board.fanOuts.size > 0 || jobs.length === limit || nextPrune <= board.now,
       }
     })
   }

@@ -140,7 +140,7 @@ export interface OverdueAnswer {
   readonly jobs: readonly StoredJob[]
   /** The next deadline of a job that waits; Infinity if there is none. */
   readonly nextAt: number
-  /** The next end of a lease or of a retention: nobody stays awake for it alone. */
+  /** The next end of a lease or a retention, of the log too: nobody stays awake for it alone. */
   readonly nextQuietAt: number
   /** True if work is left that only needs another call: a long fan-out, more overdue jobs. */
   readonly more: boolean

@@ -341,6 +341,19 @@ export const LEASE_CASES: readonly Case[] = [
     },
   },
   {
+    name: 'does not do to a new job what was decided about an older one of the same id',
+    run: async ({ store, add, tell, tidy, clock, job, expect }) => {
+      await add({ id: 'a' })
+      const old = decide(await job('a'), CANCEL, KEEP) as Move
+      await tell('a', CANCEL)
+      clock.advance(KEEP.cancelledMs)
+      await tidy()
+      await add({ id: 'a' })
+      expect((await store.apply([old], false)).answer[0]?.status).toBe('stale')
+      expect((await job('a')).status).toBe('ready')
+    },
+  },
+  {
     name: 'answers stale to a step that leads nowhere from here, and changes nothing',
     run: async ({ store, add, take, tell, job, statuses, expect }) => {
       await add({ id: 'a' }, { id: 'b', ...on('a') }, { id: 'c' })

@@ -32,6 +32,8 @@ interface Crowd {
   readonly leases: number[]
   /** Finishes that a store accepted, by the number of the lease they were written under. */
   readonly accepted: number[]
+  /** What was wrong with an answer when it came. */
+  readonly faults: string[]
 }
 
 /** Lets a crowd work, then lists what is wrong with what is left. Empty: nothing is. */
@@ -47,6 +49,7 @@ export async function crowdFaults(
     submitted: [],
     leases: [],
     accepted: [],
+    faults: [],
   }
   for (const [pool, concurrency] of Object.entries(CAPS)) {
     await store.configure({ pool, by: 'operator', concurrency })
@@ -94,7 +97,7 @@ async function work(crowd: Crowd, holder: string): Promise<void> {
   const { answer } = await store.lease(ask, false)
   const jobs = answer.jobs.map(copyOf)
   crowd.leases.push(...jobs.map((job) => job.lease?.number ?? 0))
-  const turns = random() * 6
+  const turns = random() * (random() < 0.2 ? 60 : 6)
   for (let turn = 0; turn < turns; turn += 1) await store.time()
   const isLost = random() < 0.1
   if (isLost) return
@@ -108,7 +111,13 @@ async function finish(crowd: Crowd, job: StoredJob): Promise<void> {
       ? { type: 'succeeded', result: '1' }
       : { type: 'failed', error: ERROR, retryable }
   const number = job.lease?.number ?? 0
-  if ((await write(crowd, job, fact))?.status === 'moved') crowd.accepted.push(number)
+  const move = decide(job, fact, LONG)
+  const told = await crowd.store.apply(move === null ? [] : [move], true)
+  if (told.answer[0]?.status === 'moved') crowd.accepted.push(number)
+  const ended = told.events.find((event) => event.job === job.id && event.from === 'running')
+  if (ended !== undefined && ended.attempt !== job.starts) {
+    crowd.faults.push(`attempt ${ended.attempt} of ${job.id} ended by the lease of ${job.starts}`)
+  }
   const [now] = await crowd.store.get([job.id])
   if (now?.lease?.hold === true) await write(crowd, copyOf(now), { type: 'settled' })
 }
@@ -213,8 +222,8 @@ function booked(
   events: readonly JobEvent[],
   jobs: ReadonlyMap<string, StoredJob>,
 ): string[] {
-  const faults: string[] = []
   const { leases, accepted, submitted } = crowd
+  const faults = [...crowd.faults]
   if (new Set(leases).size !== leases.length) faults.push('a lease number was given out twice')
   if (new Set(accepted).size !== accepted.length) faults.push('a lease was finished twice')
   const starts = events.filter((event) => event.to === 'running').length

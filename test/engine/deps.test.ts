@@ -230,7 +230,9 @@ describe('a loop', () => {
     const { open, fails: failing } = world()
     const scheduler = open({ autoStart: false })
     await scheduler.addJob({ id: 'a', type: 't', deps: ['b'] })
-    expect((await failing(scheduler.addJob({ id: 'b', type: 't', deps: ['a'] }))).code).toBe('CYCLE')
+    expect((await failing(scheduler.addJob({ id: 'b', type: 't', deps: ['a'] }))).code).toBe(
+      'CYCLE',
+    )
     expect((await scheduler.addJob({ id: 'b', type: 't' })).added).toBe(true)
     const both = await Promise.all([
       codeOf(scheduler.addJob({ id: 'c', type: 't', deps: ['d'] })),

@@ -4,7 +4,17 @@ import { describe, expect, it } from 'vitest'
 import type { JobEvent } from '../../src/core/job.ts'
 import { EVENT_NAMES } from '../../src/engine/events.ts'
 import type { AxScheduler } from '../../src/index.ts'
-import { all, body, codeOf, ignores, listeners, logOf, takes, watchForLeaks, world } from './helpers.ts'
+import {
+  all,
+  body,
+  codeOf,
+  ignores,
+  listeners,
+  logOf,
+  takes,
+  watchForLeaks,
+  world,
+} from './helpers.ts'
 
 watchForLeaks()
 
@@ -79,11 +89,8 @@ describe('on', () => {
     )
     expect(failed).toEqual(['job:failed'])
     const timeout = { timeout: 10, execute: ignores(runtime, 100) }
-    expect(await heardOf(() => scheduler.addJob(timeout))).toEqual([
-      'job:timeout',
-      'job:failed',
-      'job:zombie',
-    ])
+    const left = await heardOf(() => scheduler.addJob(timeout))
+    expect(left.sort()).toEqual(['job:failed', 'job:timeout', 'job:zombie'])
     const again = { ...timeout, retries: 1, backoff: { type: 'fixed', delay: 0 } as const }
     expect(await heardOf(() => scheduler.addJob(again))).toContain('job:retry')
     expect(

@@ -107,9 +107,7 @@ describe('a failure', () => {
       return message === 'busy'
     }
     scheduler.define('t', { retries: 2, retryable }, handler)
-    await scheduler.addJobs(
-      ['busy', 'wrong', 'broken'].map((payload) => ({ type: 't', payload })),
-    )
+    await scheduler.addJobs(['busy', 'wrong', 'broken'].map((payload) => ({ type: 't', payload })))
     await pass(scheduler.idle())
     expect(starts).toEqual({ busy: 3, wrong: 1, broken: 3 })
     expect(logs.filter(({ level }) => level === 'error').length).toBeGreaterThan(0)
@@ -276,7 +274,11 @@ describe('the wait before the next attempt', () => {
       starts += 1
       throw new Error('again')
     }
-    const handle = await scheduler.addJob({ retries: 1, backoff: { type: 'fixed', delay: '10s' }, execute })
+    const handle = await scheduler.addJob({
+      retries: 1,
+      backoff: { type: 'fixed', delay: '10s' },
+      execute,
+    })
     const end = handle.result().catch((error: unknown) => [runtime.monotonic(), error])
     await runtime.advance(100)
     expect((await handle.job()).status).toBe('pending')

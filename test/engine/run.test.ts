@@ -145,7 +145,10 @@ describe('the order', () => {
   }
 
   it('is by priority, larger first, then first come, first served', async () => {
-    const jobs = [30, 50, 50, 100, 1, 50].map((priority, n) => ({ id: `${priority}-${n}`, priority }))
+    const jobs = [30, 50, 50, 100, 1, 50].map((priority, n) => ({
+      id: `${priority}-${n}`,
+      priority,
+    }))
     expect(await ran(jobs)).toEqual(['100-3', '50-1', '50-2', '50-5', '30-0', '1-4'])
   })
 

@@ -236,7 +236,11 @@ describe('a batch', () => {
       expect(error.message).toMatch(text)
     }
     expect((await scheduler.snapshot()).total).toBe(0)
-    for (const options of [{ concurency: 3 }, { pools: { a: { concurrent: 1 } } }, { keep: { x: 1 } }]) {
+    for (const options of [
+      { concurency: 3 },
+      { pools: { a: { concurrent: 1 } } },
+      { keep: { x: 1 } },
+    ]) {
       expect(() => open(options as never)).toThrowError(/concurrency|keep/)
     }
   })
@@ -268,7 +272,10 @@ describe('an id', () => {
     const again = await scheduler.addJob({ id: 'a', type: 't', payload: { n: 1 }, priority: 90 })
     expect(again.added).toBe(false)
     expect((await again.job()).priority).toBe(50)
-    for (const other of [{ type: 'u', payload: { n: 1 } }, { type: 't', payload: { n: 2 } }]) {
+    for (const other of [
+      { type: 'u', payload: { n: 1 } },
+      { type: 't', payload: { n: 2 } },
+    ]) {
       const error = await fails(scheduler.addJob({ id: 'a', ...other }))
       expect(error).toMatchObject({ code: 'DUPLICATE_ID', jobId: 'a' })
       expect(error.message).not.toContain('jobs[')

@@ -348,7 +348,10 @@ describe('a jump of the wall clock', () => {
     for (const ms of [-3_600_000, 3_600_000]) {
       const { open, pass, runtime } = world()
       const scheduler = open(1)
-      const slow = await scheduler.addJob({ timeout: '10s', execute: takes(runtime, 5_000, 'in time') })
+      const slow = await scheduler.addJob({
+        timeout: '10s',
+        execute: takes(runtime, 5_000, 'in time'),
+      })
       const delayed = await scheduler.addJob({ delay: '20s', execute: () => runtime.monotonic() })
       await runtime.advance(1_000)
       runtime.jump(ms)

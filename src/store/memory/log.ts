@@ -91,13 +91,16 @@ export class Log {
     return { events, oldest: this.#oldest, last: this.#last }
   }
 
+  /** When the oldest entry was written; Infinity if there is none. */
+  get oldestAt(): number {
+    if (this.#oldest > this.#last) return Number.POSITIVE_INFINITY
+    const chunk = this.#chunks.get(Math.floor(this.#oldest / ROWS)) as Chunk
+    return chunk.at[this.#oldest % ROWS] as number
+  }
+
   /** Drops entries from before `time`, at most `limit` of them. */
   prune(time: number, limit: number): void {
-    for (let count = 0; count < limit && this.#oldest <= this.#last; count += 1) {
-      const chunk = this.#chunks.get(Math.floor(this.#oldest / ROWS)) as Chunk
-      if ((chunk.at[this.#oldest % ROWS] as number) >= time) return
-      this.#drop()
-    }
+    for (let count = 0; count < limit && this.oldestAt < time; count += 1) this.#drop()
   }
 
   #drop(): void {

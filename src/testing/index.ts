@@ -1,0 +1,5 @@
+// Owns the public face of the testing tools: 'ax-scheduler/testing'.
+// May never hold logic of its own.
+
+export { type FoundViolation, type Outcome, type SimulateOptions, simulate } from './simulate.ts'
+export { type VirtualRuntime, virtualRuntime } from './virtual.ts'
