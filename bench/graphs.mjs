@@ -42,8 +42,8 @@ async function main() {
     checkInput(graph)
     for (const concurrency of options.concurrency) rows.push(await judge(graph, concurrency))
   }
-  const head = ['graph', 'jobs', 'edges', 'depth', 'cap', 'most', 'lower', 'took', 'limit', 'tries']
-  printTable(head, rows)
+  const times = ['lower', 'by hand', 'took', 'limit', 'noise']
+  printTable(['graph', 'jobs', 'edges', 'depth', 'cap', 'most', ...times, 'tries'], rows)
   print(`Times in ms; durations of the files divided by ${options.divide} and rounded up.`)
   checks.expect(rows.length > 0, () => `There is no graph in ${options.dags}.`)
   checks.conclude()
@@ -90,7 +90,8 @@ function checkInput({ name, nodes, stats }) {
 }
 
 /**
- * Runs a graph, again if it took too long: noise of the machine passes, a fault does not.
+ * Runs a graph, again if it took too long: noise of the machine passes, a fault does not. What a
+ * loop by hand, run just before, takes beyond theory is noise as well and extends the limit.
  *
  * @param {Graph} graph
  * @param {number} concurrency
@@ -98,24 +99,72 @@ function checkInput({ name, nodes, stats }) {
 async function judge(graph, concurrency) {
   const { name, nodes } = graph
   const isTimed = nodes.some((node) => node.durationMs !== undefined)
-  const { lower, limit } = limitsOf(nodes, concurrency, sleepOf)
-  let best = { took: Number.POSITIVE_INFINITY, most: 0 }
-  let tries = 0
+  const { lower, upper, limit } = limitsOf(nodes, concurrency, sleepOf)
+  /** @type {{ took: number, most: number, byHand: number, noise: number }[]} */
+  const runs = []
   do {
-    tries += 1
-    const result = await runOnce(graph, concurrency)
-    if (result.took < best.took) best = result
-    const { took } = result
+    const byHand = await runByHand(nodes, concurrency)
+    const { took, most } = await runOnce(graph, concurrency)
+    runs.push({ took, most, byHand, noise: isTimed ? Math.max(0, byHand - upper) : 0 })
     checks.expect(took >= lower, () => `${name}, cap ${concurrency}: ${took} ms is impossible.`)
-  } while (isTimed && best.took > limit && tries < options.tries)
+  } while (isTimed && runs.every(isLate) && runs.length < options.tries)
+  const best = runs.reduce((a, b) => (b.took - b.noise < a.took - a.noise ? b : a))
   checks.expect(
-    !isTimed || best.took <= limit,
+    !isTimed || !isLate(best),
     () => `${name}, cap ${concurrency}: ${show(best.took)} ms, above ${show(limit)} ms.`,
   )
   const edges = nodes.reduce((sum, node) => sum + new Set(node.deps).size, 0)
-  const times = [isTimed ? show(lower) : '-', show(best.took), isTimed ? show(limit) : '-']
+  const times = isTimed
+    ? [show(lower), show(best.byHand), show(best.took), show(limit), show(best.noise)]
+    : ['-', show(best.byHand), show(best.took), '-', '-']
   const sizes = [nodes.length, edges, depthOf(nodes), concurrency, best.most].map(String)
-  return [name, ...sizes, ...times, String(tries)]
+  return [name, ...sizes, ...times, String(runs.length)]
+
+  /** @param {{ took: number, noise: number }} run */
+  function isLate({ took, noise }) {
+    return took > limit + noise
+  }
+}
+
+/**
+ * The least that runs a graph in order: counters of open dependencies, and a list of what is
+ * ready. Gives the ms it took.
+ *
+ * @param {readonly Node[]} nodes
+ * @param {number} concurrency
+ */
+async function runByHand(nodes, concurrency) {
+  const open = new Map(nodes.map(({ id, deps }) => [id, new Set(deps).size]))
+  const ready = nodes.filter(({ id }) => open.get(id) === 0)
+  const startedAt = performance.now()
+  let left = nodes.length
+  await /** @type {Promise<void>} */ (
+    new Promise((resolve) => {
+      let free = concurrency
+      const fill = () => {
+        while (free > 0) {
+          const node = ready.shift()
+          if (node === undefined) break
+          free -= 1
+          void sleepUntil(performance.now() + sleepOf(node)).then(() => end(node))
+        }
+        if (left === 0) resolve()
+      }
+      const end = (/** @type {Node} */ { id }) => {
+        free += 1
+        left -= 1
+        for (const node of nodes) {
+          if (!node.deps.includes(id)) continue
+          const count = (open.get(node.id) ?? 0) - 1
+          open.set(node.id, count)
+          if (count === 0) ready.push(node)
+        }
+        fill()
+      }
+      fill()
+    })
+  )
+  return performance.now() - startedAt
 }
 
 /**

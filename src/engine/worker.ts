@@ -15,7 +15,7 @@ import { type ContextPowers, depsOf, NO_DEPS, RunContext } from './context.ts'
 import { Ends } from './ends.ts'
 import { type Hub, isUnavailable } from './hub.ts'
 import type { Handler, Registry } from './registry.ts'
-import { Run } from './run.ts'
+import { type Mark, Run } from './run.ts'
 
 /** The body of a job that carries its own handler, with the context of whoever submitted it. */
 export interface LocalBody extends JobBody {
@@ -199,20 +199,21 @@ export class Worker {
 
   // Running
 
+  /** Between the grant and this turn the job may have been cancelled, or the worker stopped. */
   #accept(job: StoredJob, safeUntil: number): void {
     const { lease } = job
-    if (lease === undefined) return
+    if (lease?.holder !== this.#hub.holder) return
     const run = new Run(job, lease, this.#hub.runtime.monotonic(), safeUntil)
     this.runs.set(lease.number, run)
     if (this.runs.size === 1) this.#owner.busy()
-    if (this.#state === 'stopping') this.#handBack(run)
+    if (lease.hold) this.#endUnstarted(run, 'cancelled')
+    else if (this.#state === 'stopping') this.#endUnstarted(run, 'stop')
     else if (job.deps.length === 0) this.#begin(run, NO_DEPS)
     else void this.#execute(run)
   }
 
-  /** A lease that was granted while the worker began to stop: its body never starts. */
-  #handBack(run: Run): void {
-    run.abort('stop')
+  #endUnstarted(run: Run, mark: Mark): void {
+    run.abort(mark)
     run.settled = true
     this.#ends.write(run, run.forced())
   }
@@ -343,7 +344,7 @@ export class Worker {
     run.timeout = runtime.after(timeoutMs, () => runtime.soon(() => this.#abort(run, 'timeout')))
   }
 
-  #abort(run: Run, mark: NonNullable<Run['mark']>): void {
+  #abort(run: Run, mark: Mark): void {
     if (run.settled || run.left) return
     const first = run.mark === undefined
     run.abort(mark)

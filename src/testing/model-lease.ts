@@ -86,12 +86,14 @@ export function overdueJobs(world: World, ask: OverdueAsk): OverdueAnswer {
     .filter((row) => row.deadline > 0 && row.deadline <= now)
     .sort((a, b) => a.deadline - b.deadline || a.seq - b.seq)
   prune(world, now - ask.keepLogMs)
+  const oldest = world.log[0]?.at ?? Number.POSITIVE_INFINITY
+  const nextPrune = oldest + ask.keepLogMs + 1
   const isQuiet = (row: Row) => row.lease !== undefined || hasEnded(row.status)
   return {
     jobs: late.slice(0, Math.min(ask.limit, MOVES)).map(viewOf),
     nextAt: earliest(world.rows.filter((row) => !isQuiet(row))),
-    nextQuietAt: earliest(world.rows.filter(isQuiet)),
-    more: late.length > Math.min(ask.limit, MOVES),
+    nextQuietAt: Math.min(earliest(world.rows.filter(isQuiet)), nextPrune),
+    more: late.length > Math.min(ask.limit, MOVES) || nextPrune <= now,
   }
 }
 
