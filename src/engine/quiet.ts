@@ -71,12 +71,16 @@ export class Quiet {
       this.#changed = false
       // A turn first: what those who ask have just submitted is on its way to the store.
       await new Promise<void>((resolve) => this.#hub.runtime.soon(resolve))
-      if (this.#isBusy() || !(await this.#isQuiet())) await this.#nextChange()
-      else this.#tell(asked)
+      const stirred = this.#stirred
+      this.#stirred = false
+      if (this.#isBusy() || !(await this.#isQuiet())) {
+        this.#stirred ||= stirred
+        await this.#nextChange()
+      } else this.#tell(asked, stirred)
     }
     patience.cancel()
     this.#looking = false
-    if (this.#closed) this.#tell(this.#waiting.length)
+    if (this.#closed) this.#tell(this.#waiting.length, false)
   }
 
   /** Whether listeners are to be told as soon as it is quiet. */
@@ -84,11 +88,10 @@ export class Quiet {
     return this.#stirred && this.#hub.emitter.has('idle')
   }
 
-  #tell(asked: number): void {
-    if (this.#isWatched && !this.#closed) {
+  #tell(asked: number, stirred: boolean): void {
+    if (stirred && !this.#closed) {
       this.#hub.emitter.emit('idle', { at: this.#hub.runtime.now() })
     }
-    if (!this.#changed) this.#stirred = false
     for (const resolve of this.#waiting.splice(0, asked)) resolve()
   }
 

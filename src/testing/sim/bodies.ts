@@ -70,6 +70,7 @@ export class Bodies {
   /** Everybody listens from here on; those who were told to stop long ago do so now. */
   heal(): void {
     for (const body of [...this.live]) {
+      if (!body.node.alive) continue
       body.deafUntil = 0
       body.wake?.()
     }
@@ -197,7 +198,6 @@ export class Bodies {
     this.#watch.coverage.fault('crash inside a body')
     body.node.crash()
     this.live.delete(body)
-    this.#submitter.crashed(body.node)
     return new Promise(() => {})
   }
 

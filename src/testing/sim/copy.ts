@@ -62,13 +62,23 @@ export function copyJob(job: StoredJob): StoredJob {
 
 /** Names of the fields that are not the same in two records. */
 export function differences(one: StoredJob, other: StoredJob): string[] {
-  return (Object.keys(one) as (keyof StoredJob)[]).filter((key) => !isSame(one[key], other[key]))
+  const names: string[] = []
+  for (const key in one) {
+    const name = key as keyof StoredJob
+    if (one[name] !== other[name] && !isSame(one[name], other[name])) names.push(name)
+  }
+  return names
 }
 
+/** By value, for the small plain things that a record has in it. */
 function isSame(one: unknown, other: unknown): boolean {
   if (one === other) return true
-  if (typeof one !== 'object' || one === null || one instanceof Live) return false
-  return JSON.stringify(one) === JSON.stringify(other)
+  if (typeof one !== 'object' || typeof other !== 'object') return false
+  if (one === null || other === null || one instanceof Live) return false
+  for (const key in one) {
+    if (!isSame(one[key as keyof typeof one], other[key as keyof typeof other])) return false
+  }
+  return Object.keys(one).length === Object.keys(other).length
 }
 
 /** The simulator's own opinion of what an end is. */

@@ -71,12 +71,25 @@ const FACT_OF: Readonly<Record<string, FactType>> = {
  */
 const UNSEEN: ReadonlySet<string> = new Set<string>()
 
+const MAX_INVARIANT = 42
+
 export class Coverage {
-  readonly counts: Record<string, number> = {}
+  readonly #cells: Record<string, number> = {}
+  /** By number: they are counted far more often than all the rest. */
+  readonly #checks: number[] = new Array(MAX_INVARIANT + 1).fill(0)
+
+  /** Every cell with its count, as data. */
+  get counts(): Record<string, number> {
+    const counts = { ...this.#cells }
+    for (const [number, count] of this.#checks.entries()) {
+      if (count > 0) counts[`invariant: ${number}`] = count
+    }
+    return counts
+  }
 
   #add(kind: string, name: string, by = 1): void {
     const cell = `${kind}: ${name}`
-    this.counts[cell] = (this.counts[cell] ?? 0) + by
+    this.#cells[cell] = (this.#cells[cell] ?? 0) + by
   }
 
   /** A decision reaches the store while the job is in that state. */
@@ -94,7 +107,7 @@ export class Coverage {
 
   /** An invariant was checked on something that could have broken it. */
   checked(invariant: number): void {
-    this.#add('invariant', String(invariant))
+    this.#checks[invariant] = (this.#checks[invariant] ?? 0) + 1
   }
 
   features(names: readonly string[]): void {
@@ -106,17 +119,19 @@ export class Coverage {
 
   merge(counts: Readonly<Record<string, number>>): void {
     for (const [cell, count] of Object.entries(counts)) {
-      this.counts[cell] = (this.counts[cell] ?? 0) + count
+      this.#cells[cell] = (this.#cells[cell] ?? 0) + count
     }
   }
 
   of(kind: string, name: string): number {
-    return this.counts[`${kind}: ${name}`] ?? 0
+    const cell = `${kind}: ${name}`
+    return this.#cells[cell] ?? this.counts[cell] ?? 0
   }
 
   /** Every cell that should have been reached and was not. */
   holes(): string[] {
-    return expectedCells().filter((cell) => this.counts[cell] === undefined)
+    const { counts } = this
+    return expectedCells().filter((cell) => counts[cell] === undefined)
   }
 
   /** The account for people. */

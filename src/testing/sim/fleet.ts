@@ -20,12 +20,16 @@ export interface Process {
   /** When it was asked to close; nothing may start after that. */
   closingAt: number | undefined
   closed: boolean
+  /** How long it stays away if it crashes. */
+  downMs: number
   readonly handles: Map<string, JobHandle>
 }
 
 export type RunBody = (node: SimNode, context: JobContext, script: Script) => Promise<unknown>
 
 const SUPERVISOR_MS = 400
+
+const DOWN_MS = 250
 
 const silent = { info() {}, warn() {}, error() {} }
 
@@ -86,9 +90,11 @@ export class Fleet {
       scheduler: this.#makeScheduler(node, link, plan, [...plan.types, ...extraTypes]),
       closingAt: undefined,
       closed: false,
+      downMs: DOWN_MS,
       handles: new Map(),
     }
     this.all.push(process)
+    node.onDeath = () => world.after(process.downMs, () => this.#comeBack(plan))
     world.trace.add(`${world.time} start ${node.label}`)
     // Inside an event of its own: a process that is dead by then does not start.
     node.after(0, () => this.#supervise(process))
@@ -158,7 +164,8 @@ export class Fleet {
     const { node, link, plan } = process
     if (fault.kind === 'crash') {
       coverage.fault('crash')
-      this.crash(process, fault.downMs)
+      process.downMs = fault.downMs
+      node.crash()
     } else if (fault.kind === 'stall') {
       coverage.fault('stall')
       node.stall(fault.ms)
@@ -177,11 +184,6 @@ export class Fleet {
       this.close(process, fault.drainMs)
       world.after(fault.downMs, () => this.#comeBack(plan))
     }
-  }
-
-  crash(process: Process, downMs: number): void {
-    if (process.node.alive) process.node.crash()
-    this.#watch.world.after(downMs, () => this.#comeBack(process.plan))
   }
 
   /** Starts a process again unless another one of that name is up by now. */

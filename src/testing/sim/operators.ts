@@ -9,7 +9,6 @@ import type { Fleet, Process } from './fleet.ts'
 import { expect, type Watch } from './oracle.ts'
 import type { Invalid, Op, Spec } from './plan.ts'
 import { type LiveBody, type Submitter, toInput } from './submit.ts'
-import type { SimNode } from './world.ts'
 
 /** Codes that say for certain that nothing was stored. */
 const REFUSALS: readonly string[] = [
@@ -18,6 +17,8 @@ const REFUSALS: readonly string[] = [
 ]
 
 const REPEAT_MS = 60
+
+const AGAIN_MS = 400
 
 export class Operators implements Submitter {
   done = 0
@@ -44,11 +45,6 @@ export class Operators implements Submitter {
     return this.#bodies.run(process.node, context, script)
   }
 
-  crashed(node: SimNode): void {
-    const process = this.#fleet.all.find((each) => each.node === node)
-    if (process !== undefined) this.#fleet.crash(process, 200)
-  }
-
   async fromBody(context: JobContext, jobs: readonly Spec[]): Promise<void> {
     try {
       const handles = await context.submit(jobs.map((spec) => toInput(spec, this.runLive)))
@@ -62,9 +58,13 @@ export class Operators implements Submitter {
   /** Does one operation on the process that it was drawn for, or on another that is up. */
   perform(op: Op): void {
     const process = this.#fleet.find(op.node)
-    if (process === undefined) return
-    this.done += 1
     const { world } = this.#watch
+    if (process === undefined) {
+      // Nobody is up: users come again.
+      if (!world.healed) world.after(AGAIN_MS, () => this.perform(op))
+      return
+    }
+    this.done += 1
     world.trace.add(`${world.time} ${process.node.label} ${op.kind} ${op.index}`)
     process.node.after(0, () => this.#attempt(process, op))
   }

@@ -64,7 +64,8 @@ function judgeMove(watch: Watch, commit: Commit, met: Met, given: Moved): void {
 function isMeant(move: Move, job: StoredJob | undefined, now: number): boolean {
   if (job === undefined) return false
   if ('lease' in move.expect) return job.lease?.number === move.expect.lease
-  if (job.rev !== move.expect.rev) return false
+  const { seq, rev } = move.expect
+  if (job.seq !== seq || job.rev !== rev) return false
   return !move.expect.overdue || (job.deadline > 0 && job.deadline <= now)
 }
 

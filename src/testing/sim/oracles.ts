@@ -30,8 +30,8 @@ const WRITES: ReadonlySet<string> = new Set([
 ])
 
 /** Every so many writes, everything is compared and not only what was touched. */
-const FULL_CHECK = 50
-const COUNT_CHECK = 10
+const FULL_CHECK = 150
+const COUNT_CHECK = 30
 
 const PAGE = 500
 

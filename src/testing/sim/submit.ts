@@ -3,13 +3,10 @@
 
 import type { JobContext, JobInput } from '../../core/types.ts'
 import type { Script, Spec } from './plan.ts'
-import type { SimNode } from './world.ts'
 
 /** What bodies need of those who submit. */
 export interface Submitter {
   fromBody(context: JobContext, jobs: readonly Spec[]): Promise<void>
-  /** A body has taken its process down with it. */
-  crashed(node: SimNode): void
 }
 
 /** Runs a script wherever the job that carries it is running. */

@@ -54,7 +54,7 @@ function drawSettings(on: ReadonlySet<Feature>, random: Random): Settings {
       wide: random.pick([3, 50]),
     },
     link: drawLink(on, random, latencyMs, leaseMs),
-    phaseMs: random.pick([10_000, 20_000, 30_000]),
+    phaseMs: random.pick([6_000, 12_000, 20_000]),
   }
 }
 
@@ -76,7 +76,7 @@ function drawLink(
     loseAnswer: rate('lost answers', [0.01, 0.05, 0.2]),
     duplicate: rate('duplicates', [0.02, 0.1, 0.4]),
     late: rate('late packets', [0.01, 0.05, 0.1]),
-    lateMs: Math.min(leaseMs * 3, 20_000),
+    lateMs: Math.min(leaseMs * 3, 6_000),
     busy: rate('busy', [0.02, 0.1, 0.3]),
     failBefore: rate('failures before', [0.02, 0.1]),
     failAfter: rate('failures after', [0.02, 0.1]),

@@ -164,6 +164,8 @@ export class SimNode {
   jumpMs = 0
   /** By which name its worker takes leases; known from its first call. */
   holder = ''
+  /** Whoever looks after processes hears of its end. */
+  onDeath: () => void = () => {}
   readonly runtime: Runtime
   readonly #clock: WallClock
   readonly #random: Random
@@ -183,7 +185,9 @@ export class SimNode {
 
   /** Ends it between two steps: no timer and no answer of it will ever fire. */
   crash(): void {
+    if (!this.alive) return
     this.alive = false
+    this.onDeath()
     this.world.trace.add(`${this.world.time} crash ${this.label}`)
   }
 
