@@ -247,8 +247,10 @@ class MemoryStore implements Store {
       queuedMs: board.now - record.readyAt,
       worker: ask.holder,
     }
-    const earlier = record.log
-    record.log = earlier.length === 0 ? [attempt] : [...earlier.slice(1 - LIMITS.attempts), attempt]
+    if (record.latest !== undefined) {
+      record.earlier = [...record.earlier.slice(2 - LIMITS.attempts), record.latest]
+    }
+    record.latest = attempt
     board.grant(record, ask.holder, false)
     board.lanes.started(record)
     board.enter(record, 'lease', 'running', { worker: ask.holder })

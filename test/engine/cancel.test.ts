@@ -113,6 +113,33 @@ describe('cancel', () => {
     expect(second.id).not.toBe(first.id)
   })
 
+  it('B01: in any order leaves the queue alive', async () => {
+    const orders = [
+      ['b', 'a'],
+      ['a', 'b'],
+    ]
+    for (const order of orders) {
+      for (const together of [true, false]) {
+        const { open, pass, runtime } = world()
+        const scheduler = open(1)
+        await scheduler.addJob({ id: 'a', execute: takes(runtime, 60_000) })
+        await runtime.advance(1)
+        await scheduler.addJob({ id: 'b', execute: takes(runtime, 60_000) })
+        const c = await scheduler.addJob({ id: 'c', execute: () => 'c' })
+        const cancels = []
+        for (const id of order) {
+          cancels.push(scheduler.cancel(id))
+          if (!together) await runtime.advance(1)
+        }
+        expect(await pass(Promise.all(cancels))).toEqual([true, true])
+        expect(await pass(c.result())).toBe('c')
+        await pass(scheduler.idle())
+        const { pools, states } = await scheduler.snapshot()
+        expect([pools.default?.running, states.cancelled]).toEqual([0, 2])
+      }
+    }
+  })
+
   it('may come from the body itself', async () => {
     const { open, pass } = world()
     const scheduler = open()

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest'
 import type { JobEvent } from '../../src/core/job.ts'
 import { EVENT_NAMES } from '../../src/engine/events.ts'
 import type { AxScheduler } from '../../src/index.ts'
+import type { OverdueAnswer, Told } from '../../src/store/store.ts'
 import {
   all,
   body,
@@ -12,6 +13,7 @@ import {
   listeners,
   logOf,
   takes,
+  tapped,
   watchForLeaks,
   world,
 } from './helpers.ts'
@@ -333,6 +335,24 @@ describe('events', () => {
     await pass(scheduler.idle())
     await runtime.advance(600_000)
     expect(await all(scheduler.events())).toHaveLength(0)
+  })
+
+  it('DQ-04: of 5,000 jobs that expire together show bounded steps, and adding goes on', async () => {
+    const { open, pass, runtime, store } = world()
+    const steps: number[] = []
+    const inner = tapped(store(), (call, answer) => {
+      if (call === 'overdue') steps.push((answer as Told<OverdueAnswer>).answer.jobs.length)
+    })
+    const scheduler = open({ store: inner, keep: { success: '1h' } })
+    await scheduler.addJobs(Array.from({ length: 5_000 }, () => noop))
+    await pass(scheduler.idle())
+    await runtime.advance(3_599_999)
+    steps.length = 0
+    expect((await scheduler.snapshot()).total).toBe(5_000)
+    await runtime.advance(1)
+    await pass((await scheduler.addJob({ id: 'new', ...noop })).result())
+    expect((await scheduler.snapshot()).total).toBe(1)
+    expect(Math.max(...steps)).toBeLessThanOrEqual(1_000)
   })
 
   it('of one job are few: nothing is logged that changes no state', async () => {

@@ -248,6 +248,34 @@ function gated(
   })
 }
 
+export interface Node extends Process {
+  readonly scheduler: AxScheduler
+  readonly name: string
+}
+
+/** Schedulers of one store, each in a process that can stall. Leases of 15 s unless said. */
+export function cluster(names: readonly string[], options: object = {}, seed = 1) {
+  const base: World = world(seed)
+  const store = base.store()
+  const nodes = names.map((name): Node => {
+    const process = processOn(store, base.runtime)
+    const { runtime } = process
+    const scheduler = base.open({
+      name,
+      runtime,
+      store: process.store,
+      leaseMs: 15_000,
+      ...options,
+    })
+    return { ...process, scheduler, name }
+  })
+  return { ...base, shared: store, nodes: nodes as [Node, Node, ...Node[]] }
+}
+
+export async function startAll(nodes: readonly Node[]): Promise<void> {
+  for (const { scheduler } of nodes) await scheduler.start()
+}
+
 /** A store of which single calls can be made to fail, before or after they have been carried out. */
 export interface Faulty {
   readonly store: Store

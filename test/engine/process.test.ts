@@ -21,10 +21,16 @@ beforeAll(async () => {
     configFile: false,
     logLevel: 'silent',
     build: {
-      ssr: resolve(import.meta.dirname, '../../src/index.ts'),
+      ssr: true,
       outDir: folder,
       minify: false,
-      rollupOptions: { output: { entryFileNames: 'ax.mjs' } },
+      rollupOptions: {
+        input: {
+          ax: resolve(import.meta.dirname, '../../src/index.ts'),
+          timeout: resolve(import.meta.dirname, '../../src/kit/timeout.ts'),
+        },
+        output: { entryFileNames: '[name].mjs' },
+      },
     },
   })
 })
@@ -188,6 +194,29 @@ describe('a process', () => {
       { flags: ['--stack-size=200'] },
     )
     expect(ended).toEqual({ code: 0, out: 'idle', err: '' })
+  })
+
+  it('B04: keeps nothing of 50,000 time limits under one signal, and each of them holds', async () => {
+    const ended = await run(
+      `
+      import { getEventListeners } from 'node:events'
+      import { withTimeout } from './timeout.mjs'
+      const { signal } = new AbortController()
+      const round = async (count) => {
+        for (let n = 0; n < count; n += 1) await withTimeout(async () => n, 60_000, { signal })
+        gc()
+        return process.memoryUsage().heapUsed
+      }
+      await round(5_000)
+      const grown = (await round(50_000)) - (await round(5_000))
+      const late = withTimeout(() => new Promise(() => {}), 20, { signal })
+      gc()
+      const code = await late.catch((error) => error.code)
+      console.log(Math.abs(grown) < 2_000_000, getEventListeners(signal, 'abort').length, code)
+    `,
+      { flags: ['--expose-gc'] },
+    )
+    expect(ended).toEqual({ code: 0, out: 'true 0 EXECUTION_TIMEOUT', err: '' })
   })
 
   it('C70: drains 30,000 jobs while its timers still fire', async () => {

@@ -3,7 +3,8 @@
 import { describe, expect, it } from 'vitest'
 import { STATUSES } from '../../src/core/job.ts'
 import type { JobFilter, JobInput } from '../../src/core/types.ts'
-import { all, body, codeOf, takes, watchForLeaks, world } from './helpers.ts'
+import type { ListPage } from '../../src/store/store.ts'
+import { all, body, codeOf, takes, tapped, watchForLeaks, world } from './helpers.ts'
 
 watchForLeaks()
 
@@ -62,6 +63,23 @@ describe('jobs', () => {
     expect(await codeOf(idsOf({ status: 'done' as never }))).toBe('INVALID_OPTION')
     expect(await codeOf(idsOf({ after: 'nobody' }))).toBe('UNKNOWN_JOB')
     await pass(scheduler.cancel('b'))
+  })
+
+  it('DQ-03: are read in pages of at most 500, however many there are', async () => {
+    const { open, store } = world()
+    const pages: number[] = []
+    const inner = tapped(store(), (call, answer) => {
+      if (call === 'list') pages.push((answer as ListPage).jobs.length)
+    })
+    const scheduler = open({ store: inner, autoStart: false })
+    const jobs = Array.from({ length: 5_000 }, () => ({ type: 't', delay: '1h' }))
+    await scheduler.addJobs(jobs)
+    expect(await all(scheduler.jobs({ status: 'pending' }))).toHaveLength(5_000)
+    expect(Math.max(...pages)).toBeLessThanOrEqual(500)
+    expect(pages.length).toBeLessThanOrEqual(11)
+    pages.length = 0
+    expect(await all(scheduler.jobs({ limit: 3 }))).toHaveLength(3)
+    expect(pages).toEqual([3])
   })
 
   it('may change while they are listed, without one being listed twice', async () => {

@@ -97,10 +97,9 @@ export class Moves {
 
   /** Writes the closing record of the attempt that is open. */
   #close(record: JobRecord, outcome: Attempt['outcome'], code: string | undefined): void {
-    const { log } = record
-    const open = log[log.length - 1]
+    const open = record.latest
     if (open === undefined) return
-    const closed: Attempt = {
+    record.latest = {
       attempt: open.attempt,
       startedAt: open.startedAt,
       queuedMs: open.queuedMs,
@@ -109,7 +108,6 @@ export class Moves {
       ...(outcome === undefined ? NOTHING : { outcome }),
       ...(code === undefined ? NOTHING : { code }),
     }
-    record.log = log.length === 1 ? [closed] : [...log.slice(0, -1), closed]
   }
 
   /** A hold is over: slot and lane are free, and the retention counts from the end. */

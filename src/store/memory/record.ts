@@ -99,7 +99,9 @@ export class JobRecord implements StoredJob {
   readyAt = 0
   finishedAt = 0
   result: Stored = undefined
-  log: readonly Attempt[] = NO_ATTEMPTS
+  /** The latest attempt, and those before it: most jobs have one, and no list. */
+  latest: Attempt | undefined = undefined
+  earlier: readonly Attempt[] = NO_ATTEMPTS
   /** Who depends on it, if anybody has ever named it. */
   node: GraphNode | undefined = undefined
   /** Its index in the one heap of jobs that it is in: ready, due or lane; -1 for none. */
@@ -134,6 +136,9 @@ export class JobRecord implements StoredJob {
     return this.#rare
   }
 
+  get log(): readonly Attempt[] {
+    return this.latest === undefined ? NO_ATTEMPTS : [...this.earlier, this.latest]
+  }
   get type(): string {
     return this.queue.type
   }
@@ -189,7 +194,7 @@ export class JobRecord implements StoredJob {
     return this.#rare.cause
   }
   get startedAt(): number {
-    return this.log.at(-1)?.startedAt ?? 0
+    return this.latest?.startedAt ?? 0
   }
 }
 

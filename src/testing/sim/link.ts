@@ -3,6 +3,7 @@
 // May never look into what a call means, or hand one side an object that the other one keeps.
 
 import { AxError } from '../../core/errors.ts'
+import type { Timer } from '../../kit/runtime.ts'
 import type { Hint, Store } from '../../store/store.ts'
 import { copy } from './copy.ts'
 import type { Coverage } from './coverage.ts'
@@ -103,8 +104,9 @@ export class Link {
     const call: Call = { node, name, args: sent, sentAt: node.world.time, heard: false }
     const restarts = this.#far.restarts
     return new Promise((resolve, reject) => {
-      const settle = this.#settler(call, resolve, reject)
-      node.after(this.#settings.clientTimeoutMs, () => settle.fail('no answer in time'))
+      const ms = this.#settings.clientTimeoutMs
+      const timer = node.after(ms, () => settle.fail('no answer in time'))
+      const settle = this.#settler(call, timer, resolve, reject)
       if (this.#happens('crashOnSend', 'crash between two steps')) return node.crash()
       if (this.#happens('busy', 'busy')) return this.#deliver('from', () => settle.fail('busy'))
       if (this.#isLost('to', 'loseRequest', 'request lost')) return
@@ -114,12 +116,18 @@ export class Link {
     })
   }
 
-  #settler(call: Call, resolve: (value: unknown) => void, reject: (error: unknown) => void) {
+  #settler(
+    call: Call,
+    timer: Timer,
+    resolve: (value: unknown) => void,
+    reject: (error: unknown) => void,
+  ): { succeed(answer: unknown): void; fail(why: string): void } {
     let open = true
     return {
       succeed: (answer: unknown) => {
         if (!open) return
         open = false
+        timer.cancel()
         call.heard = true
         if (this.#happens('crashOnAnswer', 'crash between two steps')) this.#node.crash()
         else resolve(answer)
@@ -127,6 +135,7 @@ export class Link {
       fail: (why: string) => {
         if (!open) return
         open = false
+        timer.cancel()
         const text = `The store did not answer ${call.name}: ${why}. Whether it happened is unknown.`
         reject(new AxError('STORE_UNAVAILABLE', text))
       },

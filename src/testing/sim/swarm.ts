@@ -32,7 +32,7 @@ export function drawSwarm(random: Random): Swarm {
 function drawSettings(on: ReadonlySet<Feature>, random: Random): Settings {
   const latencyMs = random.pick([0, 1, 5, 20, 60])
   const leaseMs = on.has('short leases')
-    ? random.pick([Math.max(30, latencyMs * 4), 150, 400])
+    ? random.pick([Math.max(60, latencyMs * 4), 150, 400])
     : random.pick([1_000, 3_000, 15_000])
   const short = on.has('short retention')
   const keep = () => (short ? random.pick([0, 20, 500, 3_000]) : 3_600_000)
@@ -54,7 +54,8 @@ function drawSettings(on: ReadonlySet<Feature>, random: Random): Settings {
       wide: random.pick([3, 50]),
     },
     link: drawLink(on, random, latencyMs, leaseMs),
-    phaseMs: random.pick([6_000, 12_000, 20_000]),
+    // Short leases are prolonged all the time: there a shorter phase says as much.
+    phaseMs: leaseMs < 300 ? 6_000 : random.pick([6_000, 12_000, 20_000]),
   }
 }
 
@@ -72,14 +73,14 @@ function drawLink(
     latencyMs,
     jitterMs: random.pick([0, latencyMs, latencyMs * 4]),
     reorder: on.has('reordering'),
-    loseRequest: rate('lost requests', [0.01, 0.05, 0.2]),
-    loseAnswer: rate('lost answers', [0.01, 0.05, 0.2]),
+    loseRequest: rate('lost requests', [0.005, 0.02, 0.1]),
+    loseAnswer: rate('lost answers', [0.005, 0.02, 0.1]),
     duplicate: rate('duplicates', [0.02, 0.1, 0.4]),
     late: rate('late packets', [0.01, 0.05, 0.1]),
     lateMs: Math.min(leaseMs * 3, 6_000),
-    busy: rate('busy', [0.02, 0.1, 0.3]),
-    failBefore: rate('failures before', [0.02, 0.1]),
-    failAfter: rate('failures after', [0.02, 0.1]),
+    busy: rate('busy', [0.01, 0.05, 0.2]),
+    failBefore: rate('failures before', [0.01, 0.05]),
+    failAfter: rate('failures after', [0.01, 0.05]),
     loseHint: rate('lost hints', [0.1, 0.5, 1]),
     duplicateHint: rate('duplicates', [0, 0.2]),
     crashOnSend: rate('crash steps', [0.001, 0.005]),
