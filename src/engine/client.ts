@@ -7,11 +7,13 @@ import type { Fact, NewJob, StoredJob } from '../core/job.ts'
 import { decide } from '../core/machine.ts'
 import { weightOf } from '../core/rank.ts'
 import { type SubmitContext, toNewJob } from '../core/submit.ts'
-import type { JobInput } from '../core/types.ts'
+import type { JobHandle, JobInput } from '../core/types.ts'
+import { coalesce, Failed } from '../kit/coalesce.ts'
 import { captureContext } from '../kit/context.ts'
 import { LIMITS } from '../store/limits.ts'
-import type { InsertAnswer, Inserted, InsertGroup, Moved, RefusedMove } from '../store/store.ts'
+import type { Inserted, InsertGroup, Moved, RefusedMove } from '../store/store.ts'
 import { refusalError } from './errors.ts'
+import { Handle, type HandlePowers } from './handle.ts'
 import type { Hub } from './hub.ts'
 import type { Registry } from './registry.ts'
 import type { LocalBody } from './worker.ts'
@@ -19,12 +21,17 @@ import type { LocalBody } from './worker.ts'
 const MAX_PAYLOAD_BYTES = 1_000_000
 
 export class Client {
+  /** Stores one job, together with those of the same turn. One promise per call. */
+  readonly insertOne: (job: NewJob) => Promise<JobHandle>
   readonly #hub: Hub
+  readonly #powers: HandlePowers
   /** What submissions are checked against; `now` and `index` are of the one in hand. */
   readonly #context: SubmitContext & { now: number; index: number | undefined }
 
-  constructor(hub: Hub, registry: Registry) {
+  constructor(hub: Hub, registry: Registry, powers: HandlePowers) {
     this.#hub = hub
+    this.#powers = powers
+    this.insertOne = coalesce((jobs) => this.#insertSingles(jobs), { max: LIMITS.chunk })
     const mint = idMaker(() => hub.runtime.random())
     this.#context = {
       typeOf: (type) => registry.termsOf(type),
@@ -48,27 +55,28 @@ export class Client {
     return { ...job, body: { ...job.body, enter: captureContext() } as LocalBody }
   }
 
-  /** What became of a job that was inserted alone. Errors do not speak of a batch. */
-  outcomeOf(job: NewJob, answer: InsertAnswer): Inserted {
-    if (answer.status === 'refused') throw refusalError(answer.refusals, [job], true)
-    const inserted = answer.status === 'done' ? answer.jobs[0] : undefined
-    if (inserted === undefined) throw leaseLost(job.id)
-    if (!inserted.added) this.#emitDuplicates([inserted])
-    return inserted
+  /** Stores jobs that came one by one, each on its own terms. Errors do not speak of a batch. */
+  async #insertSingles(jobs: readonly NewJob[]): Promise<readonly (JobHandle | Failed)[]> {
+    const { store, settings, tell } = this.#hub
+    const { unknownDeps } = settings
+    const groups = jobs.map((job): InsertGroup => ({ jobs: [job], unknownDeps }))
+    const answers = this.#hub.heard(await store.insert(groups, tell))
+    return answers.map((answer, index) => {
+      const job = jobs[index] as NewJob
+      if (answer.status === 'stale') return new Failed(leaseLost(job.id))
+      if (answer.status === 'refused') return new Failed(refusalError(answer.refusals, [job], true))
+      return this.#handleOf(answer.jobs[0] as Inserted)
+    })
   }
 
   /** Stores jobs, all or none; on behalf of a running job, only while it holds its lease. */
-  async insert(
-    jobs: readonly NewJob[],
-    fence?: InsertGroup['fence'],
-  ): Promise<readonly Inserted[]> {
+  async insert(jobs: readonly NewJob[], fence?: InsertGroup['fence']): Promise<JobHandle[]> {
     const { unknownDeps } = this.#hub.settings
     const group: InsertGroup = { jobs, unknownDeps, ...(fence === undefined ? {} : { fence }) }
     const answer = await this.#hub.insert(group)
     if (answer.status === 'stale') throw leaseLost(fence?.id ?? '')
     if (answer.status === 'refused') throw refusalError(answer.refusals, jobs, false)
-    this.#emitDuplicates(answer.jobs)
-    return answer.jobs
+    return answer.jobs.map((each) => this.#handleOf(each))
   }
 
   /** True if this call ended a job that had not ended. */
@@ -142,11 +150,9 @@ export class Client {
     return null
   }
 
-  #emitDuplicates(jobs: readonly Inserted[]): void {
-    if (!this.#hub.emitter.has('job:duplicate')) return
-    for (const { added, job } of jobs) {
-      if (!added) this.#hub.emitter.emit('job:duplicate', { job: job.id, key: job.key })
-    }
+  #handleOf({ added, job }: Inserted): JobHandle {
+    if (!added) this.#hub.emitter.emit('job:duplicate', { job: job.id, key: job.key })
+    return new Handle(job.id, added, this.#powers)
   }
 }
 

@@ -26,7 +26,7 @@ export class Hub {
   readonly holder: string
   readonly move: (move: Move) => Promise<Moved>
   /** A small group, stored together with those of the same turn. */
-  readonly insertOne: (group: InsertGroup) => Promise<InsertAnswer>
+  readonly #insertSmall: (group: InsertGroup) => Promise<InsertAnswer>
   readonly #hintListeners = new Set<(hint: Hint) => void>()
   #transitions = 0
 
@@ -38,9 +38,12 @@ export class Hub {
     const start = Math.floor(this.runtime.random() * 2 ** 40).toString(36)
     this.holder = `${settings.name}:${start}`
     this.move = coalesce((moves) => this.moveAll(moves), { max: LIMITS.moves })
-    this.insertOne = coalesce(async (groups) => this.heard(await store.insert(groups, this.tell)), {
-      max: LIMITS.moves,
-    })
+    this.#insertSmall = coalesce(
+      async (groups) => this.heard(await store.insert(groups, this.tell)),
+      {
+        max: LIMITS.moves,
+      },
+    )
   }
 
   /** Whether anybody here listens to transitions: only then are they asked for. */
@@ -61,7 +64,7 @@ export class Hub {
 
   /** Small groups share a call; a large one is a call of its own. */
   async insert(group: InsertGroup): Promise<InsertAnswer> {
-    if (group.jobs.length <= 100) return this.insertOne(group)
+    if (group.jobs.length <= 100) return this.#insertSmall(group)
     const answers = this.heard(await this.store.insert([group], this.tell))
     return answers[0] as InsertAnswer
   }

@@ -23,7 +23,7 @@ import type { Hint, Store } from '../store/store.ts'
 import { Client } from './client.ts'
 import { checkBatch, checkEdges } from './errors.ts'
 import { EVENT_NAMES, type EventName, type SchedulerEvents } from './events.ts'
-import { Handle, type HandlePowers } from './handle.ts'
+import type { HandlePowers } from './handle.ts'
 import { closedError, Hub } from './hub.ts'
 import { Keeper } from './keeper.ts'
 import { checkPool, resolveOptions, type SchedulerOptions, type Settings } from './options.ts'
@@ -70,7 +70,6 @@ export abstract class SchedulerBase {
   readonly #keeper: Keeper
   readonly #waiters: Waiters
   readonly #quiet: Quiet
-  readonly #powers: HandlePowers
   readonly #ownsStore: boolean
   #opening: Promise<void> | undefined
   #starting: Promise<void> | undefined
@@ -87,7 +86,16 @@ export abstract class SchedulerBase {
     this.#ownsStore = settings.store === undefined
     this.#hub = new Hub(settings.store ?? defaultStore(settings.runtime), settings)
     this.#registry = new Registry(settings.types)
-    this.#client = new Client(this.#hub, this.#registry)
+    const powers: HandlePowers = {
+      result: (id, signal) => this.#waiters.result(id, signal),
+      known: async (id) => {
+        const job = await this.job(id)
+        if (job === null) throw goneError(id)
+        return job
+      },
+      cancel: (id, reason) => this.cancel(id, reason),
+    }
+    this.#client = new Client(this.#hub, this.#registry, powers)
     this.#reader = new Reader(this.#hub)
     this.#worker = new Worker(
       this.#hub,
@@ -109,15 +117,6 @@ export abstract class SchedulerBase {
     this.#keeper = new Keeper(this.#hub, this.#pulse)
     this.#waiters = new Waiters(this.#hub)
     this.#quiet = new Quiet(this.#hub, () => this.#worker.runs.size > 0)
-    this.#powers = {
-      result: (id, signal) => this.#waiters.result(id, signal),
-      known: async (id) => {
-        const job = await this.job(id)
-        if (job === null) throw goneError(id)
-        return job
-      },
-      cancel: (id, reason) => this.cancel(id, reason),
-    }
     this.#hub.onHint((hint) => {
       if (hint.ready) this.#worker.wake()
       if (hint.overdue) this.#keeper.wake()
@@ -158,14 +157,14 @@ export abstract class SchedulerBase {
   }
 
   /** Stores one job. Resolves once it is stored, not once it has run. O(log n). */
-  async addJob<P, R>(job: JobInput<P, R>): Promise<JobHandle<R>> {
-    if (!this.#ready) await this.#begin()
-    this.#checkOpen()
-    const prepared = this.#client.prepare(job as JobInput)
-    const { unknownDeps } = this.#settings
-    const answer = await this.#hub.insertOne({ jobs: [prepared], unknownDeps })
-    const { added, job: stored } = this.#client.outcomeOf(prepared, answer)
-    return new Handle<R>(stored.id, added, this.#powers)
+  addJob<P, R>(job: JobInput<P, R>): Promise<JobHandle<R>> {
+    if (!this.#ready) return this.#begin().then(() => this.addJob(job))
+    try {
+      this.#checkOpen()
+      return this.#client.insertOne(this.#client.prepare(job as JobInput)) as Promise<JobHandle<R>>
+    } catch (error) {
+      return Promise.reject(error)
+    }
   }
 
   /**
@@ -320,13 +319,12 @@ export abstract class SchedulerBase {
     const jobs = inputs.map((input, index) => this.#client.prepare(input, index))
     checkEdges(jobs)
     if (jobs.length === 0) return []
-    const inserted = await this.#client.insert(jobs, fence)
-    return inserted.map(({ added, job }) => new Handle(job.id, added, this.#powers))
+    return this.#client.insert(jobs, fence)
   }
 
-  #begin(): Promise<void> {
+  async #begin(): Promise<void> {
     this.#checkOpen()
-    return this.#settings.autoStart ? this.start() : this.#open()
+    await (this.#settings.autoStart ? this.start() : this.#open())
   }
 
   #open(): Promise<void> {

@@ -10,6 +10,14 @@ interface Call<I, O> {
   readonly reject: (error: unknown) => void
 }
 
+/** A result that rejects its own call and none of the others. */
+export class Failed {
+  readonly error: unknown
+  constructor(error: unknown) {
+    this.error = error
+  }
+}
+
 /**
  * Makes a function whose calls are answered by `run` in batches, one batch in flight at a time,
  * in the order of the calls. A batch starts in a microtask, so the calls of one turn share it;
@@ -17,11 +25,11 @@ interface Call<I, O> {
  * the busier it gets, the larger the batches: no timer, no latency to tune.
  *
  * `run` is given 1 to `max` items (default 1000; the rest waits for the batch after) and resolves
- * with as many results, in order. If it rejects, all calls of that batch reject with that error,
+ * with as many results, in order; a `Failed` one rejects its call alone. If it rejects, all calls of that batch reject with that error,
  * and the next batch starts all the same. It runs in nobody's async context.
  */
 export function coalesce<I, O>(
-  run: (items: readonly I[]) => Promise<readonly O[]>,
+  run: (items: readonly I[]) => Promise<readonly (O | Failed)[]>,
   options: { readonly max?: number } = {},
 ): (item: I) => Promise<O> {
   const max = options.max ?? 1000
@@ -36,8 +44,7 @@ export function coalesce<I, O>(
     try {
       const results = await run(batch.map((call) => call.item))
       expectResults(results, batch.length)
-      for (let at = 0; at < batch.length; at += 1)
-        (batch[at] as Call<I, O>).resolve(results[at] as O)
+      for (let at = 0; at < batch.length; at += 1) answer(batch[at] as Call<I, O>, results[at])
     } catch (error) {
       for (const call of batch) call.reject(error)
     }
@@ -53,6 +60,11 @@ export function coalesce<I, O>(
       busy = true
       soon()
     })
+}
+
+function answer<I, O>(call: Call<I, O>, result: O | Failed | undefined): void {
+  if (result instanceof Failed) call.reject(result.error)
+  else call.resolve(result as O)
 }
 
 function expectResults(results: unknown, count: number): void {

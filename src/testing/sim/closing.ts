@@ -75,7 +75,8 @@ export class Closing {
     this.#bodies.heal()
     this.#fleet.heal()
     // What is still on its way arrives first: a late pause would undo the healing.
-    const stormMs = lateMs + clientTimeoutMs + 2_000
+    const asleep = this.#fleet.all.map(({ node }) => node.stalledUntil - world.time)
+    const stormMs = Math.max(lateMs, ...asleep) + 2 * clientTimeoutMs + 2_000
     await world.runUntil(world.time + stormMs)
     await this.#openPools()
     await this.#rest()

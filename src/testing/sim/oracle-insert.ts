@@ -93,7 +93,9 @@ function judge(overlay: Overlay, group: InsertGroup): Verdict {
     const place = placeOf(overlay, group, job, { ids, keys, groupIds })
     ids.add(job.id)
     if ('reason' in place) reasons.push(`${index} ${place.reason}`)
-    else if (place.owner === null && job.key !== undefined) keys.set(job.key, job.id)
+    // One that only names an unknown dependency has its key all the same: every fault is told.
+    const keyed = 'reason' in place ? place.reason.startsWith('unknown') : place.owner === null
+    if (keyed && job.key !== undefined) keys.set(job.key, job.id)
     owners.push('owner' in place ? place.owner : null)
   }
   if (reasons.length > 0) return { status: 'refused', reasons }

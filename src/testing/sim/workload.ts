@@ -150,7 +150,7 @@ function drawFaults(seed: number, { on, settings, nodes }: Swarm): Fault[] {
   const random = new Random(seed, 'faults')
   const { leaseMs, phaseMs } = settings
   const spans = [leaseMs / 2, leaseMs, leaseMs * 2, 300]
-  const span = () => Math.ceil(Math.min(random.pick(spans) * (0.5 + random.next()), 20_000))
+  const span = () => Math.ceil(Math.min(random.pick(spans) * (0.5 + random.next()), 6_000))
   const kinds: readonly (readonly [Feature, number, () => FaultAction])[] = [
     ['crash', 4, () => ({ kind: 'crash', downMs: random.int(0, 3_000) })],
     ['stall', 4, () => ({ kind: 'stall', ms: span() })],
