@@ -3,7 +3,8 @@
 
 import { showMs } from '../core/duration.ts'
 import { hasEnded, type JobEvent } from '../core/job.ts'
-import type { AxScheduler, SchedulerEvents } from '../index.ts'
+import { TRANSITIONS } from '../engine/events.ts'
+import type { AxScheduler } from '../index.ts'
 import type { Screen } from './progress.ts'
 import { eventLine, isTold, liveLines, type Waiting } from './render.ts'
 import { fold, foldProgress, type Row, reasonOf, type View } from './view.ts'
@@ -18,22 +19,6 @@ export interface Watch {
 /** How many waiting jobs are explained, and how often: enough to see what holds a run up. */
 const EXPLAINED = 3
 const EXPLAIN_MS = 500
-
-const TRANSITIONS = [
-  'job:added',
-  'job:ready',
-  'job:pending',
-  'job:waiting',
-  'job:running',
-  'job:retry',
-  'job:timeout',
-  'job:lost',
-  'job:returned',
-  'job:revived',
-  'job:success',
-  'job:failed',
-  'job:cancelled',
-] as const satisfies readonly (keyof SchedulerEvents)[]
 
 export function startWatch(scheduler: AxScheduler, view: View, screen: Screen): Watch {
   const { tell, told } = lineTeller(scheduler, view, screen)

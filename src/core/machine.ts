@@ -286,7 +286,7 @@ function overdue(job: StoredJob, keep: Keep): Move | null {
   return { ...blank(job, 'forget', 'gone'), expect, keepMs: keep.outcomesMs }
 }
 
-/** The promise is "at least once": a lost job runs again, even with no retries, but not for ever. */
+/** The promise is "at least once": a lost job runs again, with no retries too, but not for ever. */
 function lose(job: StoredJob, keep: Keep): Move {
   const losses = job.lost - job.lostBefore + 1
   const move: Move = { ...blank(job, 'lose', 'failed'), charge: 'lost' }

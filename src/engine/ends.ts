@@ -95,7 +95,7 @@ export class Ends {
     this.#owner.over(run)
   }
 
-  /** An end is not given up for an outage, unless this process is stopping and the lease is over. */
+  /** No end is given up for an outage, unless this process is stopping and the lease is over. */
   #patiently<T>(safeUntil: number, ask: () => Promise<T>): Promise<T> {
     const { runtime } = this.#hub
     const stop = () => this.#owner.isStopping() && runtime.monotonic() > safeUntil

@@ -31,7 +31,8 @@ export interface SchedulerEvents {
 
 export type EventName = keyof SchedulerEvents
 
-export const EVENT_NAMES: readonly EventName[] = [
+/** The names under which transitions are emitted. */
+export const TRANSITIONS = [
   'job:added',
   'job:ready',
   'job:pending',
@@ -45,6 +46,10 @@ export const EVENT_NAMES: readonly EventName[] = [
   'job:success',
   'job:failed',
   'job:cancelled',
+] as const satisfies readonly EventName[]
+
+export const EVENT_NAMES: readonly EventName[] = [
+  ...TRANSITIONS,
   'job:progress',
   'job:zombie',
   'job:duplicate',

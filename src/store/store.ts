@@ -21,7 +21,8 @@ import type { Dep, JobEvent, JobStatus, Lease, Move, NewJob, StoredJob } from '.
  *    counted from live leases, never kept in a counter that could drift.
  * 6. `apply`: a move happens if what it expects is true: its lease number, or its seq and revision
  *    (and, for `overdue`, a deadline that is still past), and if the table of steps allows it.
- *    Otherwise it changes nothing and answers `stale` with the job as it is. Then the dependents of what ended are told, in order of seq.
+ *    Otherwise it changes nothing and answers `stale` with the job as it is. Then the dependents
+ *    of what ended are told, in order of seq.
  * 7. A dependent's edge is open, satisfied or dead. A satisfying end takes one from `needs` and
  *    from `open`; another end takes one from `open`. No needs left releases; `open < needs` dooms:
  *    the job keeps waiting with a deadline of now and the culprit as its `cause`.
