@@ -67,6 +67,11 @@ export class Run {
     return lease?.number === this.lease.number && !lease.hold
   }
 
+  /** Whether what the body says still matters: not after its end, a cancel, a loss or its grace. */
+  get counts(): boolean {
+    return !this.settled && !this.left && this.mark !== 'cancelled' && this.mark !== 'lost'
+  }
+
   /** What an attempt that did not succeed counts as; null where nothing is to be written. */
   forced(): Fact | null {
     switch (this.mark) {

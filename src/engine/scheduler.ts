@@ -102,6 +102,7 @@ export abstract class SchedulerBase {
       this.#registry,
       {
         progress: (run, value) => {
+          if (!run.counts) return
           run.progress = value
           const { emitter } = this.#hub
           emitter.emit('job:progress', { job: run.job.id, attempt: run.attempt, value })
