@@ -40,7 +40,7 @@ export function importsOf(path: string, text: string): string[] {
 }
 
 /** `import ... from 'x'`, `export ... from 'x'`, `import 'x'`, `import('x')`, `require('x')`. */
-const IMPORT = /(?:\bfrom|\bimport\s*\(|\bimport|\brequire\s*\()\s*(['"`])([^'"`\n]+)\1/g
+const IMPORT = /(?:(?<!['"`])\bfrom|\bimport\s*\(|\bimport|\brequire\s*\()\s*(['"`])([^'"`\n]+)\1/g
 
 /** The text with each comment replaced by one space, so that words in prose do not count. */
 export function withoutComments(text: string): string {
