@@ -54,15 +54,15 @@ export class RunContext implements JobContext {
   }
 }
 
-/** The results of the dependencies that succeeded, by id. */
+/** The results of the dependencies that succeeded, by id; `found` has the jobs that are known. */
 export function depsOf(
   job: StoredJob,
-  found: readonly (StoredJob | null)[],
+  found: ReadonlyMap<string, StoredJob>,
 ): Readonly<Record<string, unknown>> {
-  if (job.deps.length === 0) return NO_DEPS
   const deps: Record<string, unknown> = Object.create(null)
-  for (const dep of found) {
-    if (dep?.status === 'success') deps[dep.id] = storedValue(dep.result)
+  for (const { id } of job.deps) {
+    const dep = found.get(id)
+    if (dep?.status === 'success') deps[id] = storedValue(dep.result)
   }
   return deps
 }

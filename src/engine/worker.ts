@@ -166,7 +166,7 @@ export class Worker {
     const askedAt = runtime.monotonic()
     const ask = { holder, leaseMs, max: LIMITS.moves, types: this.#registry.served }
     const { jobs, nextAt } = this.#hub.heard(await store.lease(ask, this.#hub.tell))
-    for (const job of jobs) this.#accept(job, askedAt + leaseMs)
+    this.#acceptAll(jobs, askedAt + leaseMs)
     if (jobs.length === LIMITS.moves) this.#again = true
     if (Number.isFinite(nextAt)) this.#wakeIn(nextAt - (await store.time()))
     else this.#due?.cancel()
@@ -199,32 +199,60 @@ export class Worker {
 
   // Running
 
+  /** Starts what was granted; jobs that build on others have their results fetched together. */
+  #acceptAll(jobs: readonly StoredJob[], safeUntil: number): void {
+    const joined: Run[] = []
+    for (const job of jobs) {
+      const run = this.#accept(job, safeUntil)
+      if (run === undefined) continue
+      if (job.deps.length > 0) joined.push(run)
+      else this.#begin(run, NO_DEPS)
+    }
+    if (joined.length > 0) void this.#beginJoined(joined)
+  }
+
   /** Between the grant and this turn the job may have been cancelled, or the worker stopped. */
-  #accept(job: StoredJob, safeUntil: number): void {
+  #accept(job: StoredJob, safeUntil: number): Run | undefined {
     const { lease } = job
-    if (lease?.holder !== this.#hub.holder) return
+    if (lease?.holder !== this.#hub.holder) return undefined
     const run = new Run(job, lease, this.#hub.runtime.monotonic(), safeUntil)
     this.runs.set(lease.number, run)
     if (this.runs.size === 1) this.#owner.busy()
-    if (lease.hold) this.#endUnstarted(run, 'cancelled')
-    else if (this.#state === 'stopping') this.#endUnstarted(run, 'stop')
-    else if (job.deps.length === 0) this.#begin(run, NO_DEPS)
-    else void this.#execute(run)
+    if (!lease.hold && this.#state !== 'stopping') return run
+    this.#endUnstarted(run, lease.hold ? 'cancelled' : 'stop')
+    return undefined
   }
 
   #endUnstarted(run: Run, mark: Mark): void {
     run.abort(mark)
     run.settled = true
+    run.clear()
     this.#ends.write(run, run.forced())
   }
 
-  async #execute(run: Run): Promise<void> {
+  async #beginJoined(runs: readonly Run[]): Promise<void> {
+    const ids = new Set(runs.flatMap((run) => run.job.deps.map((dep) => dep.id)))
+    const found = await this.#read([...ids])
+    for (const run of runs) {
+      if (found !== null && run.mark === undefined) this.#begin(run, depsOf(run.job, found))
+      else if (!run.left) this.#endUnstarted(run, run.mark ?? 'stop')
+    }
+  }
+
+  /** Jobs by id; null if this process is stopping and the store is away. */
+  async #read(ids: readonly string[]): Promise<ReadonlyMap<string, StoredJob> | null> {
+    const found = new Map<string, StoredJob>()
+    const stop = () => this.#state === 'stopping'
     try {
-      const found = await this.#depsFor(run.job)
-      if (run.mark !== undefined) throw run.signal.reason
-      this.#begin(run, depsOf(run.job, found))
+      for (let at = 0; at < ids.length; at += LIMITS.page) {
+        const page = ids.slice(at, at + LIMITS.page)
+        const jobs = await this.#hub.patiently(() => this.#hub.store.get(page), stop)
+        for (const job of jobs) if (job !== null) found.set(job.id, job)
+      }
+      return found
     } catch (error) {
-      this.#settled(run, { ok: false, error })
+      if (!isUnavailable(error)) this.#complain('reading dependencies failed', error)
+      return null
     }
   }
 
@@ -263,16 +291,6 @@ export class Worker {
     if (body !== undefined) return body.enter(() => body.execute(context))
     const handler = this.#registry.handlerOf(run.job.type) as Handler
     return handler(context)
-  }
-
-  async #depsFor(job: StoredJob): Promise<readonly (StoredJob | null)[]> {
-    const found: (StoredJob | null)[] = []
-    for (let at = 0; at < job.deps.length; at += LIMITS.page) {
-      const ids = job.deps.slice(at, at + LIMITS.page).map((dep) => dep.id)
-      const stop = () => this.#state === 'stopping'
-      found.push(...(await this.#hub.patiently(() => this.#hub.store.get(ids), stop)))
-    }
-    return found
   }
 
   /** What the body came to, as a fact: a success in time counts, else the mark, else the error. */

@@ -255,6 +255,28 @@ describe('a worker that is silent', () => {
     expect(order).toEqual(['a at true', 'b at true'])
   })
 
+  it('keeps the slot of a job that was cancelled meanwhile until its lease is over', async () => {
+    const { nodes, runtime } = cluster(['w1', 'w2'], { concurrency: 1 })
+    const [w1, w2] = nodes
+    w1.scheduler.define('t', ignores(runtime, 1e9))
+    await w1.scheduler.start()
+    await w1.scheduler.addJob({ id: 'dead', type: 't', exclusive: 'l' })
+    await runtime.advance(1)
+    w1.stall()
+    w2.scheduler.define('u', () => 'next')
+    await w2.scheduler.start()
+    await w2.scheduler.addJob({ id: 'next', type: 'u', exclusive: 'l' })
+    expect(await w2.scheduler.cancel('dead')).toBe(true)
+    await runtime.advance(LEASE / 2)
+    expect(await w2.scheduler.retry('dead')).toBe(false)
+    expect((await w2.scheduler.snapshot()).running).toMatchObject([{ id: 'dead', stopping: true }])
+    expect((await w2.scheduler.job('next'))?.status).toBe('waiting')
+    await runtime.advance(LEASE / 2)
+    expect((await w2.scheduler.job('next'))?.status).toBe('success')
+    expect(await w2.scheduler.job('dead')).toMatchObject({ status: 'cancelled', lost: 0 })
+    expect(await w2.scheduler.retry('dead')).toBe(true)
+  })
+
   it('ES-12: frees its slot with its lease, in the same instant', async () => {
     const { nodes, pass, runtime } = cluster(['w1', 'w2'], { concurrency: 1 })
     const [w1, w2] = nodes

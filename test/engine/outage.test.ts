@@ -212,6 +212,21 @@ describe('a store that is away for a while', () => {
     await pass(idle)
   })
 
+  it('costs a job no attempt that was about to start while its worker stopped', async () => {
+    const { open, pass, runtime, store } = world()
+    const shared = store()
+    const link = faulty(shared)
+    const scheduler = open({ store: link.store })
+    await scheduler.addJob({ id: 'a', execute: takes(runtime, 100) })
+    await scheduler.addJob({ id: 'b', deps: ['a'], execute: () => 'never here' })
+    // The lease of b is granted, and what b depends on cannot be read.
+    link.decide = (call) => (call === 'get' ? 'refuse' : 'ok')
+    await runtime.advance(200)
+    await pass(scheduler.close({ drainMs: '10s' }))
+    const other = open({ store: shared, autoStart: false })
+    expect(await other.job('b')).toMatchObject({ status: 'ready', attempts: 0, lost: 0 })
+  })
+
   it('does not make define, pause or looking leave a rejection behind', async () => {
     const { open, pass, runtime, store } = world()
     const link = faulty(store())

@@ -20,7 +20,8 @@ const LEASE = 15_000
 
 describe('a whole process that stalls', () => {
   it('C62: does not call its own jobs dead before they had a chance to beat', async () => {
-    const { nodes, pass, runtime } = cluster(['only'], { leaseMs: 30_000, concurrency: 20 })
+    const options = { leaseMs: 30_000, concurrency: 20 }
+    const { nodes, open, pass, runtime, shared } = cluster(['only'], options)
     const [only] = nodes
     let starts = 0
     only.scheduler.define('t', async (context) => {
@@ -30,14 +31,20 @@ describe('a whole process that stalls', () => {
     })
     await only.scheduler.start()
     const handles = await only.scheduler.addJobs(Array.from({ length: 20 }, () => ({ type: 't' })))
+    await only.scheduler.addJobs([
+      { id: 'cancelled', type: 'u', delay: '1h' },
+      { id: 'doomed', type: 'u', deps: ['cancelled'] },
+    ])
     await runtime.advance(5_000)
     only.stall()
+    // The first thing that it hears when it wakes is that there is housekeeping to do.
+    await open({ store: shared, autoStart: false }).cancel('cancelled')
     await runtime.advance(600_000)
     only.wake()
     const results = await pass(Promise.all(handles.map((handle) => handle.result())))
     expect(new Set(results)).toEqual(new Set(['done']))
     expect(starts).toBe(20)
-    expect((await only.scheduler.snapshot()).states.success).toBe(20)
+    expect((await only.scheduler.snapshot()).states).toMatchObject({ success: 20, cancelled: 2 })
     for (const { id } of handles) expect((await only.scheduler.job(id))?.lost).toBe(0)
   })
 

@@ -116,13 +116,23 @@ describe('a timeout', () => {
   it('B22: leaves a body whose I/O is done one turn to say so', async () => {
     const { open, pass, runtime } = world()
     const scheduler = open({ graceMs: 0 })
-    const execute = () =>
+    let aborted: boolean | undefined
+    const execute = ({ signal }: JobContext) =>
       new Promise<string>((resolve) => {
         // What has arrived by the deadline is heard right after the timers of that turn.
-        runtime.after(1_000, () => runtime.soon(() => resolve('had arrived')))
+        runtime.after(999, () => {
+          runtime.after(1, () => runtime.soon(() => resolve('had arrived')))
+          runtime.soon(() => {
+            aborted = signal.aborted
+          })
+        })
+        runtime.after(1_000, () => {
+          aborted = signal.aborted
+        })
       })
     const handle = await scheduler.addJob({ timeout: '1s', execute })
     expect(await pass(handle.result())).toBe('had arrived')
+    expect(aborted).toBe(false)
   })
 
   it('leaves no timer and no listener behind when the body is in time', async () => {

@@ -3,6 +3,7 @@
 import { describe, expect, it } from 'vitest'
 import { STATUSES } from '../../src/core/job.ts'
 import type { JobFilter, JobInput } from '../../src/core/types.ts'
+import type { AxScheduler } from '../../src/index.ts'
 import type { ListPage } from '../../src/store/store.ts'
 import { all, body, codeOf, takes, tapped, watchForLeaks, world } from './helpers.ts'
 
@@ -95,6 +96,34 @@ describe('jobs', () => {
     expect(new Set(seen).size).toBe(seen.length)
     expect(seen).toHaveLength(1_201)
   })
+})
+
+describe('wrong values', () => {
+  const wrong: Record<string, (scheduler: AxScheduler) => Promise<unknown>> = {
+    'limit NaN': (ax) => all(ax.jobs({ limit: Number.NaN })),
+    'limit as text': (ax) => all(ax.jobs({ limit: '5' as never })),
+    'createdAfter as text': (ax) => all(ax.jobs({ createdAfter: 'today' as never })),
+    'type as a number': (ax) => all(ax.jobs({ type: 5 as never })),
+    'after as text': (ax) => all(ax.events({ after: 'x' as never })),
+    'after NaN': (ax) => all(ax.events({ after: Number.NaN })),
+    'follow as text': (ax) => all(ax.events({ follow: 'no' as never })),
+    'downstream as text': (ax) => ax.retry('a', { downstream: 'yes' as never }),
+    'signal misspelt': async (ax) =>
+      (await ax.addJob({ type: 't' })).result({ sginal: 1 } as never),
+    'reason as a number': (ax) => ax.cancel('a', 5 as never),
+  }
+  for (const [name, call] of Object.entries(wrong)) {
+    it(`C84: ${name}: refused by name`, async () => {
+      const { open, runtime } = world()
+      const scheduler = open({ autoStart: false })
+      await scheduler.addJob({ id: 'a', type: 't' })
+      const refused = call(scheduler).catch((thrown: unknown) => thrown)
+      const accepted = runtime.drain().then(() => 'taken as it was')
+      const end = await Promise.race([refused, accepted])
+      expect(end).toMatchObject({ code: 'INVALID_OPTION' })
+      expect((end as Error).message).toContain(name.split(' ')[0])
+    })
+  }
 })
 
 describe('a job as it is seen', () => {

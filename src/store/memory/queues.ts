@@ -150,19 +150,30 @@ export class Pools {
   }
 }
 
-/** Merges the queues that are served, by the rank of their heads. O(queues + taken * log n). */
+/** Takes from the queues that are served, by rank. O(queues + taken * log n). */
 function takeFrom(pool: Pool, types: ReadonlySet<string>, most: number, taken: JobRecord[]) {
-  let wanted = most
-  const heads = new Heap<Queue>(() => {})
+  const served: Queue[] = []
   for (const queue of pool.ready) {
     if (queue.heap.size === 0) pool.ready.delete(queue)
-    else if (queue.bodies || types.has(queue.type)) heads.push(queue, ...headOf(queue))
+    else if (queue.bodies || types.has(queue.type)) served.push(queue)
   }
-  for (let best = heads.pop(); best !== undefined && wanted > 0; best = heads.pop()) {
-    // Alone, it needs no comparing: the usual case of one type per pool.
-    const some = Math.min(heads.size === 0 ? wanted : 1, best.heap.size)
-    for (let count = 0; count < some; count += 1) taken.push(best.heap.pop() as JobRecord)
-    wanted -= some
+  const [only] = served
+  if (served.length === 1 && only !== undefined) {
+    for (let count = Math.min(most, only.heap.size); count > 0; count -= 1) {
+      taken.push(only.heap.pop() as JobRecord)
+    }
+  } else merge(served, most, taken)
+}
+
+/** Several queues, merged by the rank of their heads. */
+function merge(queues: readonly Queue[], most: number, taken: JobRecord[]): void {
+  if (queues.length === 0) return
+  const heads = new Heap<Queue>(() => {})
+  for (const queue of queues) heads.push(queue, ...headOf(queue))
+  for (let count = 0; count < most; count += 1) {
+    const best = heads.pop()
+    if (best === undefined) return
+    taken.push(best.heap.pop() as JobRecord)
     if (best.heap.size > 0) heads.push(best, ...headOf(best))
   }
 }
