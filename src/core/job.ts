@@ -193,8 +193,8 @@ export type Fact =
       readonly retryAfterMs?: number
     }
   | { readonly type: 'timedOut'; readonly delayMs?: number }
-  /** A stop has aborted it. */
-  | { readonly type: 'returned' }
+  /** A stop has aborted it; `unbegun`: before its body had been called. */
+  | { readonly type: 'returned'; readonly unbegun?: boolean }
   /** The holder could not reach the store in time and has stopped the body by its own clock. */
   | { readonly type: 'abandoned' }
   /** The body of a cancelled job has ended, or its grace has. */

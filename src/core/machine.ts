@@ -195,7 +195,7 @@ export function decide(job: StoredJob, fact: Fact, keep: Keep): Move | null {
     case 'timedOut':
       return isHeld(job) ? afterTimeout(job, fact, keep) : null
     case 'returned':
-      return isHeld(job) ? handBack(job, keep) : null
+      return isHeld(job) ? handBack(job, fact.unbegun === true, keep) : null
     case 'abandoned':
       return isHeld(job) ? { ...lose(job, keep), expect: leaseOf(job) } : null
     case 'settled':
@@ -269,9 +269,9 @@ function afterTimeout(job: StoredJob, fact: Fact & { type: 'timedOut' }, keep: K
 }
 
 /** A stop interrupted it. That is no failure: the job goes back to its place, uncharged. */
-function handBack(job: StoredJob, keep: Keep): Move {
+function handBack(job: StoredJob, unbegun: boolean, keep: Keep): Move {
   const move: Move = { ...held(job, 'return', 'ready'), charge: 'free', keepRank: true }
-  if (job.terms.idempotent) return { ...move, outcome: 'returned' }
+  if (unbegun || job.terms.idempotent) return { ...move, outcome: 'returned' }
   const text = 'The worker stopped while the attempt was running.'
   return unknownOutcome({ ...move, charge: 'attempt' }, job, text, keep, 'returned')
 }

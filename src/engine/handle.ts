@@ -1,7 +1,9 @@
 // Owns handles: what a caller holds of a submitted job.
 // May never hold the job itself, or a promise that nobody asked for.
 
+import { refuseUnknown } from '../core/options.ts'
 import type { Job, JobHandle } from '../core/types.ts'
+import { optionalSignal } from '../kit/signals.ts'
 
 export interface HandlePowers {
   result(id: string, signal: AbortSignal | undefined): Promise<unknown>
@@ -20,8 +22,9 @@ export class Handle<R> implements JobHandle<R> {
     this.#powers = powers
   }
 
-  result(options: { readonly signal?: AbortSignal } = {}): Promise<R> {
-    return this.#powers.result(this.id, options.signal) as Promise<R>
+  async result(options: { readonly signal?: AbortSignal } = {}): Promise<R> {
+    refuseUnknown('result', options, ['signal'])
+    return (await this.#powers.result(this.id, optionalSignal(options.signal))) as R
   }
 
   job(): Promise<Job> {

@@ -3,10 +3,12 @@
 
 import { AxError } from '../core/errors.ts'
 import { explain } from '../core/explain.ts'
+import { checkName } from '../core/id.ts'
 import { type JobEvent, type JobStatus, STATUSES, type StoredJob } from '../core/job.ts'
-import { oneOf, refuseUnknown } from '../core/options.ts'
+import { boolean, integer, oneOf, refuseUnknown, refuseValue } from '../core/options.ts'
 import type { Explanation, Job, JobFilter } from '../core/types.ts'
 import { viewOf } from '../core/view.ts'
+import { optionalSignal } from '../kit/signals.ts'
 import { LIMITS } from '../store/limits.ts'
 import type { ListQuery } from '../store/store.ts'
 import { unknownJob } from './client.ts'
@@ -65,7 +67,10 @@ export class Reader {
   /** `isClosed` ends a follower that has read everything. */
   async *events(options: EventsOptions, isClosed: () => boolean): AsyncGenerator<JobEvent> {
     refuseUnknown('events', options, ['after', 'follow', 'signal'])
-    const { follow = false, signal } = options
+    const { follow = false } = options
+    const signal = optionalSignal(options.signal)
+    boolean('follow', follow)
+    if (options.after !== undefined) integer('after', options.after, 0)
     for (let after = options.after; ; ) {
       signal?.throwIfAborted()
       // Listening begins before reading: what is written in between is not missed.
@@ -89,6 +94,7 @@ export class Reader {
     const { status, limit: _limit, after, ...rest } = filter
     const statuses = status === undefined ? undefined : ([status].flat() as JobStatus[])
     for (const each of statuses ?? []) oneOf('status', each, STATUSES)
+    checkFilter(filter)
     return {
       ...rest,
       ...(statuses === undefined ? {} : { statuses }),
@@ -118,6 +124,19 @@ export class Reader {
       signal?.removeEventListener('abort', resolve)
     }
     return { happened, forget }
+  }
+}
+
+function checkFilter(filter: JobFilter): void {
+  const { limit, after, createdAfter, createdBefore, type, pool, flow, code, key } = filter
+  if (limit !== undefined) integer('limit', limit, 0)
+  for (const [name, value] of Object.entries({ createdAfter, createdBefore })) {
+    if (value !== undefined && !Number.isFinite(value)) {
+      refuseValue(name, value, 'a number of epoch milliseconds')
+    }
+  }
+  for (const [name, value] of Object.entries({ after, type, pool, flow, code, key })) {
+    if (value !== undefined) checkName(name, value, 'INVALID_OPTION')
   }
 }
 

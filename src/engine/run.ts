@@ -74,6 +74,8 @@ export class Run {
 
   /** What an attempt that did not succeed counts as; null where nothing is to be written. */
   forced(): Fact | null {
+    const open = this.mark === 'stop' || this.mark === 'fenced'
+    if (open && !this.begun) return { type: 'returned', unbegun: true }
     switch (this.mark) {
       case 'timeout':
         return { type: 'timedOut' }

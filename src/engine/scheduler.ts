@@ -3,7 +3,7 @@
 
 import { type Duration, toMs } from '../core/duration.ts'
 import type { JobEvent } from '../core/job.ts'
-import { callable, oneOf, refuseUnknown } from '../core/options.ts'
+import { boolean, callable, oneOf, refuseUnknown } from '../core/options.ts'
 import type {
   Explanation,
   Job,
@@ -235,8 +235,9 @@ export abstract class SchedulerBase {
    */
   async retry(id: string, options: { readonly downstream?: boolean } = {}): Promise<boolean> {
     refuseUnknown('retry', options, ['downstream'])
+    const downstream = boolean('downstream', options.downstream ?? false)
     await this.#open()
-    return this.#client.retry(id, options.downstream ?? false)
+    return this.#client.retry(id, downstream)
   }
 
   /** Settings of one pool, stored for all workers; they win over what processes bring along. */

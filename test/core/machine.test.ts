@@ -43,6 +43,7 @@ const FACTS: Readonly<Record<string, Fact>> = {
   'failed, lasting': { type: 'failed', error: ERROR, retryable: false },
   timedOut: { type: 'timedOut' },
   returned: { type: 'returned' },
+  'returned, unbegun': { type: 'returned', unbegun: true },
   abandoned: { type: 'abandoned' },
   settled: { type: 'settled' },
   overdue: { type: 'overdue' },
@@ -87,6 +88,24 @@ const GOLDEN = [
 | failed              | -                                     | -                                  |
 | cancelled           | -                                     | -                                  |
 | cancelled, held     | -                                     | -                                  |
+`,
+  `
+|                     | returned, unbegun |
+|---------------------|-------------------|
+| pending             | -                 |
+| waiting             | -                 |
+| waiting, doomed     | -                 |
+| ready               | -                 |
+| running, left       | return -> ready   |
+| running, last       | return -> ready   |
+| running, once, left | return -> ready   |
+| running, once, last | return -> ready   |
+| running, lost 3x    | return -> ready   |
+| running, revived    | return -> ready   |
+| success             | -                 |
+| failed              | -                 |
+| cancelled           | -                 |
+| cancelled, held     | -                 |
 `,
   `
 |                     | abandoned                        |

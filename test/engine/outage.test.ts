@@ -227,6 +227,21 @@ describe('a store that is away for a while', () => {
     expect(await other.job('b')).toMatchObject({ status: 'ready', attempts: 0, lost: 0 })
   })
 
+  it('makes no outcome unknown where the body has never begun', async () => {
+    const { open, pass, runtime, store } = world()
+    const shared = store()
+    const link = faulty(shared)
+    const scheduler = open({ store: link.store })
+    await scheduler.addJob({ id: 'a', execute: takes(runtime, 100) })
+    const job = { id: 'b', deps: ['a'], idempotent: false, execute: () => 'never here' }
+    await scheduler.addJob(job)
+    link.decide = (call) => (call === 'get' ? 'refuse' : 'ok')
+    await runtime.advance(200)
+    await pass(scheduler.close({ drainMs: '10s' }))
+    const other = open({ store: shared, autoStart: false })
+    expect(await other.job('b')).toMatchObject({ status: 'ready', attempts: 0, lost: 0 })
+  })
+
   it('does not make define, pause or looking leave a rejection behind', async () => {
     const { open, pass, runtime, store } = world()
     const link = faulty(store())

@@ -43,20 +43,22 @@ class Workload {
     )
   }
 
+  /** In order of time, so that what is aimed at was most likely submitted a moment before. */
   draw(): Op[] {
     const { settings, nodes } = this.#swarm
     const count = MIN_OPS + this.#random.int(0, 60)
     const bursts = Array.from({ length: 6 }, () => this.#times.int(0, settings.phaseMs))
+    const times = Array.from({ length: count }, () => this.#drawTime(bursts))
     const ops: Op[] = []
-    while (ops.length < count) {
+    for (const at of times.sort((one, other) => one - other)) {
+      if (ops.length >= count) break
       const index = ops.length
-      const at = this.#drawTime(bursts)
       for (const [offset, action] of this.#drawActions(index).entries()) {
         const node = this.#random.pick(nodes).name
         ops.push({ ...action, index: index + offset, at: at + offset * 3, node })
       }
     }
-    return ops.sort((one, other) => one.at - other.at || one.index - other.index)
+    return ops
   }
 
   #drawTime(bursts: readonly number[]): number {
@@ -98,6 +100,7 @@ class Workload {
         feature: 'retry again',
         draw: () => [{ kind: 'retry', id: graphs.anyId(random), downstream: random.chance(0.5) }],
       },
+      { weight: 5, feature: 'cancel', draw: () => this.#storm() },
       { weight: 5, feature: 'results', draw: target('result') },
       { weight: 3, feature: null, draw: target('explain') },
       { weight: 2, feature: null, draw: target('job') },
@@ -119,6 +122,16 @@ class Workload {
         draw: () => [{ kind: random.pick(['snapshot', 'zombies', 'events', 'jobs']) }],
       },
     ]
+  }
+
+  /** Several people want different things of one job at the same moment. */
+  #storm(): readonly OpAction[] {
+    const id = this.#graphs.anyId(this.#random)
+    const again = this.#swarm.on.has('retry again')
+    const wishes: readonly OpAction[] = again
+      ? [{ kind: 'cancel', id }, { kind: 'retry', id, downstream: this.#random.chance(0.5) }]
+      : [{ kind: 'cancel', id }]
+    return Array.from({ length: this.#random.int(2, 5) }, () => this.#random.pick(wishes))
   }
 
   #add(jobs: readonly Spec[]): OpAction {
