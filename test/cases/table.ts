@@ -138,7 +138,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'C45',
     title: 'no listener stays on a shared signal',
-    where: ['test/kit/timeout.test.ts'],
+    where: ['test/engine/submit.test.ts', 'test/kit/timeout.test.ts'],
   },
   {
     id: 'C47',
@@ -242,7 +242,12 @@ export const CASES: readonly Case[] = [
   {
     id: 'C84',
     title: 'misspelt options are refused by name',
-    where: ['test/core/submit.test.ts', 'test/core/words.test.ts', 'test/engine/submit.test.ts'],
+    where: [
+      'test/core/submit.test.ts',
+      'test/core/words.test.ts',
+      'test/engine/submit.test.ts',
+      'test/engine/views.test.ts',
+    ],
   },
   {
     id: 'B01',

@@ -56,6 +56,23 @@ describe('a job that depends on others', () => {
     expect(Object.getOwnPropertyDescriptor(seen, 'a')?.value).toEqual({ n: 1 })
   })
 
+  it('is handed the results of 2,000 of them', async () => {
+    const { open, pass } = world()
+    const scheduler = open(100)
+    const ids = Array.from({ length: 2_000 }, (_, n) => `${n}`)
+    scheduler.define<number, number>('square', ({ payload }) => payload * payload)
+    const shards = ids.map((id) => ({ id, type: 'square', payload: Number(id) }))
+    const [join] = await scheduler.addJobs([
+      {
+        id: 'join',
+        deps: ids,
+        execute: ({ deps }) => ids.every((id) => deps[id] === Number(id) ** 2),
+      },
+      ...shards,
+    ])
+    expect(await pass(join?.result() as Promise<unknown>)).toBe(true)
+  })
+
   it('resolves at once when they have ended before, and finds a forgotten one satisfied', async () => {
     const { open, pass, runtime } = world()
     const scheduler = open({ keep: { success: '1m', outcomes: '1h' } })

@@ -8,6 +8,7 @@ import type { OverdueAnswer, Told } from '../../src/store/store.ts'
 import {
   all,
   body,
+  cluster,
   codeOf,
   ignores,
   listeners,
@@ -106,6 +107,37 @@ describe('on', () => {
       await scheduler.retry(id)
     }
     expect(await heardOf(twice)).toEqual(['job:duplicate', 'job:cancelled', 'job:revived'])
+  })
+
+  it('knows the names of what a lane, a delay, a stop and a loss do', async () => {
+    const { nodes, pass, runtime } = cluster(['w1', 'w2'])
+    const [w1, w2] = nodes
+    const told: [string, JobEvent][] = []
+    const names = ['job:waiting', 'job:pending', 'job:returned', 'job:lost', 'job:ready'] as const
+    for (const { scheduler } of nodes) {
+      for (const name of names) scheduler.on(name, (event) => told.push([name, event]))
+    }
+    const heardOf = (id: string) => told.filter(([, { job }]) => job === id).map(([name]) => name)
+    const paused = { pool: 'shut', exclusive: 'l', ...noop }
+    await w2.scheduler.pool('shut').pause()
+    await w2.scheduler.addJob({ id: 'low', ...paused })
+    await w2.scheduler.addJob({ id: 'high', priority: 90, ...paused })
+    expect(heardOf('low')).toEqual(['job:ready', 'job:waiting'])
+    await w2.scheduler.addJob({ id: 'later', deps: ['first'], delay: '1h', ...noop })
+    await w2.scheduler.addJob({ id: 'first', ...noop })
+    await runtime.advance(1)
+    expect(heardOf('later')).toEqual(['job:pending'])
+    w1.scheduler.define('t', ignores(runtime, 1e9))
+    await w1.scheduler.start()
+    await w2.scheduler.addJob({ id: 'lost', type: 't' })
+    await runtime.advance(1)
+    w1.stall()
+    await runtime.advance(20_000)
+    expect(heardOf('lost')).toEqual(['job:ready', 'job:lost', 'job:ready'])
+    w2.scheduler.define('t', takes(runtime, 1e9))
+    await runtime.advance(1)
+    await pass(w2.scheduler.close({ drainMs: 0 }))
+    expect(heardOf('lost').slice(3)).toEqual(['job:returned', 'job:ready'])
   })
 
   it('C53: changes nothing by listeners that throw or reject', async () => {

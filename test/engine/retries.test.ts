@@ -55,6 +55,18 @@ describe('a failure', () => {
     ])
   })
 
+  it('is kept in the log of attempts, of which a job carries the latest hundred', async () => {
+    const { open, pass } = world()
+    const scheduler = open()
+    const backoff = { type: 'fixed', delay: 0 } as const
+    const execute = () => Promise.reject(new Error('again'))
+    const handle = await scheduler.addJob({ retries: 149, backoff, execute })
+    await pass(codeOf(handle.result()))
+    const { attempts, attemptLog } = await handle.job()
+    expect([attempts, attemptLog.length]).toEqual([150, 100])
+    expect([attemptLog[0]?.attempt, attemptLog.at(-1)?.attempt]).toEqual([51, 150])
+  })
+
   it('is final where the job has no retries, which is the default', async () => {
     expect(await gapsOf({})).toEqual([])
   })

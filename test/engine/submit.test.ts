@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest'
 import type { JobInput } from '../../src/core/types.ts'
 import { TaskGateway } from '../../src/index.ts'
-import { all, body, codeOf, faulty, logOf, watchForLeaks, world } from './helpers.ts'
+import { all, body, codeOf, faulty, listeners, logOf, watchForLeaks, world } from './helpers.ts'
 
 watchForLeaks()
 
@@ -135,6 +135,22 @@ describe('a handle', () => {
     const handles = await scheduler.addJobs(jobs)
     const results = await pass(Promise.all(handles.map((handle) => handle.result())))
     expect(results).toEqual(jobs.map((_, n) => n))
+  })
+
+  it('C45: leaves no listener on a signal that outlives it, however many share it', async () => {
+    const { open, pass } = world()
+    const scheduler = open(100)
+    const { signal } = new AbortController()
+    for (let n = 0; n < 500; n += 1) {
+      const handle = await scheduler.addJob({ execute: () => n })
+      expect(await pass(handle.result({ signal }))).toBe(n)
+      expect(listeners(signal)).toBe(0)
+    }
+    const handles = await scheduler.addJobs(Array.from({ length: 100 }, () => noop))
+    const results = handles.map((handle) => handle.result({ signal }))
+    expect(listeners(signal)).toBeLessThanOrEqual(100)
+    await pass(Promise.all(results))
+    expect(listeners(signal)).toBe(0)
   })
 
   it('rejects with the code, the message and the rebuilt error of the handler', async () => {

@@ -119,6 +119,11 @@ function judgeUnheard(
 ): void {
   const lease = commit.before.get(event.job)?.lease
   const own = [event.job]
+  if (event.event === 'job:ready') {
+    const freed = isFreed(watch, commit, event)
+    expect(watch, 35, freed, () => `${event.job}: extend let it into a lane that is taken`, own)
+    return
+  }
   const known = event.event === 'job:returned' && lease !== undefined
   expect(watch, 9, known, () => `${event.job}: extend logged ${event.event}`, own)
   if (lease === undefined) return
@@ -127,6 +132,16 @@ function judgeUnheard(
   const begun = watch.hasBegun(lease.number)
   const text = () => `${event.job}: returned as never heard of, and its body had begun`
   expect(watch, 10, !begun, text, own)
+}
+
+/** Whether a hold that nobody listed was settled, and its lane passed on. */
+function isFreed(watch: Watch, commit: Commit, event: JobEvent): boolean {
+  const lane = watch.view.jobs.get(event.job)?.job.exclusive
+  for (const [id, job] of commit.before) {
+    if (lane === undefined || job.exclusive !== lane || job.lease?.hold !== true) continue
+    if (commit.after.get(id)?.lease === undefined) return true
+  }
+  return false
 }
 
 /** 10: what is overdue is handed out, in order, and nothing else is. Before any move is made. */

@@ -137,7 +137,7 @@ function checkChange(before: StoredJob, job: StoredJob, own: readonly JobEvent[]
 }
 
 /** 14, 15, 16: what a move may do to a job that runs, judged by its terms. */
-export function checkTerms(watch: Watch, seen: Seen, event: JobEvent, heldBack: boolean): void {
+export function checkTerms(watch: Watch, seen: Seen, event: JobEvent, begun: boolean): void {
   const { job } = seen
   const { terms } = job
   const text = (what: string) => () => `${job.id}: ${what} at ${event.event}`
@@ -148,7 +148,7 @@ export function checkTerms(watch: Watch, seen: Seen, event: JobEvent, heldBack: 
     expect(watch, 14, losses <= terms.maxLost, text(`${losses} losses`), [job.id])
   }
   if (!terms.idempotent && ['job:timeout', 'job:lost', 'job:returned'].includes(event.event)) {
-    const over = event.to === 'failed' || (event.event === 'job:returned' && heldBack)
+    const over = event.to === 'failed' || (event.event === 'job:returned' && !begun)
     expect(watch, 16, over, text('may not run again after an unknown outcome'), [job.id])
   }
   if (event.event !== 'job:retry') return

@@ -164,7 +164,8 @@ export class Oracles {
       checkRecord(this.watch, seen, commit, own.get(id) ?? [])
       judgeKeys(this.watch, seen)
       for (const event of own.get(id) ?? []) {
-        checkTerms(this.watch, seen, event, commit.call.name === 'extend')
+        const lease = commit.before.get(id)?.lease?.number ?? 0
+        checkTerms(this.watch, seen, event, this.watch.hasBegun(lease))
       }
       const last = own.get(id)?.at(-1)
       if (last !== undefined && BACKS_OFF.has(last.event)) checkBackoff(this.watch, seen, last)
