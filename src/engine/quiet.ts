@@ -2,7 +2,7 @@
 // May never trust a single look: it looks again after every change until the store is quiet.
 
 import type { Counted } from '../store/store.ts'
-import type { Hub } from './hub.ts'
+import { closedError, type Hub } from './hub.ts'
 
 /** After so long, jobs that cannot start are named in a warning. */
 const PATIENCE_MS = 5_000
@@ -10,11 +10,16 @@ const PATIENCE_MS = 5_000
 /** Types looked at for a warning: more than anybody reads. */
 const MOST_TYPES = 20
 
+interface Waiter {
+  readonly resolve: () => void
+  readonly reject: (error: unknown) => void
+}
+
 export class Quiet {
   readonly #hub: Hub
   /** Whether this process runs anything: then nobody needs to ask the store. */
   readonly #isBusy: () => boolean
-  readonly #waiting: (() => void)[] = []
+  readonly #waiting: Waiter[] = []
   #looking = false
   #changed = false
   #wake: (() => void) | undefined
@@ -31,10 +36,13 @@ export class Quiet {
     })
   }
 
-  /** Resolves when nothing in the store is pending, ready, running, held, doomed or unfinished. */
+  /**
+   * Resolves when nothing in the store is pending, ready, running, held, doomed or unfinished.
+   * Rejects with CLOSED if this process closes before.
+   */
   idle(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#waiting.push(resolve)
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ resolve, reject })
       this.#start()
     })
   }
@@ -80,7 +88,17 @@ export class Quiet {
     }
     patience.cancel()
     this.#looking = false
-    if (this.#closed) this.#tell(this.#waiting.length, false)
+    if (this.#closed) await this.#tellClosed()
+  }
+
+  /** Those who still wait are told the truth: that it is quiet, or that nobody will say. */
+  async #tellClosed(): Promise<void> {
+    const waiting = this.#waiting.splice(0)
+    const quiet = waiting.length > 0 && (await this.#isQuiet())
+    for (const { resolve, reject } of waiting) {
+      if (quiet) resolve()
+      else reject(closedError(this.#hub.settings.name))
+    }
   }
 
   /** Whether listeners are to be told as soon as it is quiet. */
@@ -92,7 +110,7 @@ export class Quiet {
     if (stirred && !this.#closed) {
       this.#hub.emitter.emit('idle', { at: this.#hub.runtime.now() })
     }
-    for (const resolve of this.#waiting.splice(0, asked)) resolve()
+    for (const { resolve } of this.#waiting.splice(0, asked)) resolve()
   }
 
   async #isQuiet(): Promise<boolean> {

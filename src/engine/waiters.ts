@@ -7,10 +7,13 @@ import { toError } from '../core/values.ts'
 import { storedValue } from '../core/view.ts'
 import { outside } from '../kit/context.ts'
 import type { Timer } from '../kit/runtime.ts'
+import { Signals } from '../kit/signals.ts'
 import { LIMITS } from '../store/limits.ts'
 import { closedError, type Hub, isUnavailable } from './hub.ts'
 
 interface Waiter {
+  readonly id: string
+  readonly signal: AbortSignal | undefined
   readonly resolve: (value: unknown) => void
   readonly reject: (error: unknown) => void
 }
@@ -18,6 +21,13 @@ interface Waiter {
 export class Waiters {
   readonly #hub: Hub
   readonly #waiting = new Map<string, Set<Waiter>>()
+  /** One listener per signal, however many waits it may end. */
+  readonly #signals = new Signals<Waiter>((waiter, reason) => {
+    const waiters = this.#waiting.get(waiter.id)
+    waiters?.delete(waiter)
+    if (waiters?.size === 0) this.#waiting.delete(waiter.id)
+    waiter.reject(reason)
+  })
   /** Ids to look at in the next turn. */
   #toRead = new Set<string>()
   #reading = false
@@ -34,10 +44,10 @@ export class Waiters {
     if (this.#closed) return Promise.reject(closedError(this.#hub.settings.name))
     if (signal?.aborted === true) return Promise.reject(signal.reason)
     return new Promise((resolve, reject) => {
-      const waiter = this.#add(id, resolve, reject, signal)
+      const waiter: Waiter = { id, signal, resolve, reject }
       const waiters = this.#waiting.get(id) ?? new Set()
-      waiters.add(waiter)
-      this.#waiting.set(id, waiters)
+      this.#waiting.set(id, waiters.add(waiter))
+      if (signal !== undefined) outside(() => this.#signals.add(signal, waiter))
       this.#look(id)
       this.#keepPolling()
     })
@@ -49,33 +59,6 @@ export class Waiters {
     for (const id of [...this.#waiting.keys()]) {
       this.#settle(id, (waiter) => waiter.reject(closedError(this.#hub.settings.name)))
     }
-  }
-
-  #add(id: string, resolve: Waiter['resolve'], reject: Waiter['reject'], signal?: AbortSignal) {
-    if (signal === undefined) return { resolve, reject }
-    const onAbort = () => {
-      this.#remove(id, waiter)
-      reject(signal.reason)
-    }
-    const off = () => signal.removeEventListener('abort', onAbort)
-    const waiter: Waiter = {
-      resolve: (value) => {
-        off()
-        resolve(value)
-      },
-      reject: (error) => {
-        off()
-        reject(error)
-      },
-    }
-    outside(() => signal.addEventListener('abort', onAbort, { once: true }))
-    return waiter
-  }
-
-  #remove(id: string, waiter: Waiter): void {
-    const waiters = this.#waiting.get(id)
-    waiters?.delete(waiter)
-    if (waiters?.size === 0) this.#waiting.delete(id)
   }
 
   #heard(ended: readonly string[]): void {
@@ -122,7 +105,10 @@ export class Waiters {
     const waiters = this.#waiting.get(id)
     if (waiters === undefined) return
     this.#waiting.delete(id)
-    for (const waiter of waiters) tell(waiter)
+    for (const waiter of waiters) {
+      if (waiter.signal !== undefined) this.#signals.delete(waiter.signal, waiter)
+      tell(waiter)
+    }
   }
 
   #keepPolling(): void {

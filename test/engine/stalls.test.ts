@@ -2,6 +2,8 @@
 
 import { describe, expect, it } from 'vitest'
 import type { JobContext } from '../../src/core/types.ts'
+import type { Runtime } from '../../src/kit/runtime.ts'
+import type { Store } from '../../src/store/store.ts'
 import {
   cluster,
   codeOf,
@@ -17,6 +19,20 @@ import {
 watchForLeaks()
 
 const LEASE = 15_000
+
+/** A store one of whose calls takes so long to be carried out. */
+function slow(store: Store, call: string, runtime: Runtime, ms: number): Store {
+  return new Proxy(store, {
+    get(target, name) {
+      const value = Reflect.get(target, name) as unknown
+      if (typeof value !== 'function') return value
+      return async (...args: unknown[]) => {
+        if (name === call) await new Promise<void>((resolve) => runtime.after(ms, resolve))
+        return value.apply(target, args)
+      }
+    },
+  })
+}
 
 describe('a whole process that stalls', () => {
   it('C62: does not call its own jobs dead before they had a chance to beat', async () => {
@@ -46,6 +62,26 @@ describe('a whole process that stalls', () => {
     expect(starts).toBe(20)
     expect((await only.scheduler.snapshot()).states).toMatchObject({ success: 20, cancelled: 2 })
     for (const { id } of handles) expect((await only.scheduler.job(id))?.lost).toBe(0)
+  })
+
+  it('C62: waits for that chance, too, where a beat takes its time', async () => {
+    const { open, pass, runtime, store } = world()
+    const shared = store()
+    const process = processOn(slow(shared, 'extend', runtime, 50), runtime)
+    const only = open({ store: process.store, runtime: process.runtime, leaseMs: LEASE })
+    only.define('t', takes(runtime, 60_000, 'done'))
+    const handle = await only.addJob({ type: 't' })
+    const [cancelled] = await only.addJobs([
+      { id: 'cancelled', type: 'u', delay: '1h' },
+      { id: 'doomed', type: 'u', deps: ['cancelled'] },
+    ])
+    await runtime.advance(1_000)
+    process.stall()
+    await open({ store: shared, autoStart: false }).cancel(cancelled?.id ?? '')
+    await runtime.advance(30_000)
+    process.wake()
+    expect(await pass(handle.result())).toBe('done')
+    expect(await handle.job()).toMatchObject({ attempts: 1, lost: 0 })
   })
 
   it('C69: hands a job out once, when its time has come, however often workers restart', async () => {

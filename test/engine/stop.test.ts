@@ -167,6 +167,22 @@ describe('close', () => {
     expect(runtime.pending()).toBe(0)
   })
 
+  it('tells those who wait for idle the truth: CLOSED, unless all is quiet', async () => {
+    const { open, pass, runtime, store } = world()
+    const shared = store()
+    const scheduler = open({ store: shared })
+    await scheduler.addJob({ execute: takes(runtime, 1_000) })
+    const quiet = codeOf(scheduler.idle())
+    await pass(scheduler.close())
+    expect(await pass(quiet)).toBe(undefined)
+    const second = open({ store: shared })
+    await second.addJob({ delay: '1h', ...noop })
+    const unquiet = codeOf(second.idle())
+    await runtime.advance(1_000)
+    await pass(second.close())
+    expect(await pass(unquiet)).toBe('CLOSED')
+  })
+
   it('answers by a promise, also where it refuses', async () => {
     const { open, pass } = world()
     const scheduler = open()

@@ -1,0 +1,262 @@
+// Owns the proof that the simulator bites: faults planted one at a time into a copy of the
+// sources, each of which must make it fail. May never touch the sources themselves.
+
+import { spawn } from 'node:child_process'
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { root, say } from './prepare.mjs'
+
+/** Seeds given to each fault before it counts as having survived. */
+const SEEDS = 150
+
+/** Faults that are tried side by side. */
+const AT_ONCE = 2
+
+/**
+ * @typedef {object} Mutation
+ * @property {string} name
+ * @property {string} file
+ * @property {string} find stands exactly once in the file
+ * @property {string} replace
+ */
+
+/** @type {readonly Mutation[]} */
+export const MUTATIONS = [
+  {
+    name: 'the comparison of leases is dropped',
+    file: 'store/memory/moves.ts',
+    find: "return lease?.number === expect.lease && lease.hold === (step === 'settle')",
+    replace: "return lease !== undefined && lease.hold === (step === 'settle')",
+  },
+  {
+    name: 'the comparison of revisions is dropped',
+    file: 'store/memory/moves.ts',
+    find: 'if (record.seq !== expect.seq || record.rev !== expect.rev) return false',
+    replace: 'if (record.seq !== expect.seq) return false',
+  },
+  {
+    name: 'an overdue job is not looked at again',
+    file: 'store/memory/moves.ts',
+    find: 'return !expect.overdue || (record.deadline > 0 && record.deadline <= this.#board.now)',
+    replace: 'return true',
+  },
+  {
+    name: 'what is named is forgotten',
+    file: 'store/memory/moves.ts',
+    find: 'if ((record.node?.namers ?? 0) > 0) {',
+    replace: 'if (record.node === null) {',
+  },
+  {
+    name: 'a hand-back is charged as an attempt',
+    file: 'store/memory/moves.ts',
+    find: "if (move.charge === 'attempt') return",
+    replace: "if (move.charge !== 'lost') return",
+  },
+  {
+    name: 'a lane is freed as soon as its job is cancelled',
+    file: 'store/memory/moves.ts',
+    find: 'if (record.lease === undefined) this.#board.releaseLane(record)',
+    replace: 'this.#board.releaseLane(record)',
+  },
+  {
+    name: 'the cascade is dropped',
+    file: 'core/machine.ts',
+    find: "if (job.status === 'waiting' && isDoomed(job)) return { ...cascade(job, keep), expect }",
+    replace: "if (job.status === 'waiting' && isDoomed(job)) return null",
+  },
+  {
+    name: 'an unknown outcome is tried again',
+    file: 'core/machine.ts',
+    find: "if (!job.terms.idempotent) return unknownOutcome(move, job, text, keep, 'timeout')",
+    replace: '',
+  },
+  {
+    name: 'one attempt too many',
+    file: 'core/machine.ts',
+    find: 'return job.attempts - job.attemptsBefore <= job.terms.retries',
+    replace: 'return job.attempts - job.attemptsBefore <= job.terms.retries + 1',
+  },
+  {
+    name: 'the order by rank is reversed',
+    file: 'store/memory/queues.ts',
+    find: 'return [heap.peekKey(), heap.peekTie()]',
+    replace: 'return [-heap.peekKey(), heap.peekTie()]',
+  },
+  {
+    name: 'a hold takes no slot',
+    file: 'store/memory/board.ts',
+    find: 'record.queue.pool.held.add(record)',
+    replace: 'if (!hold) record.queue.pool.held.add(record)',
+  },
+  {
+    name: 'a paused pool goes on',
+    file: 'store/memory/queues.ts',
+    find: 'const room = isPaused(pool) ? 0 : concurrencyOf(pool) - pool.held.size',
+    replace: 'const room = concurrencyOf(pool) - pool.held.size',
+  },
+  {
+    name: 'the quorum is one short',
+    file: 'core/quorum.ts',
+    find: "return depMode === 'any' ? 1 : depMode",
+    replace: "return depMode === 'any' ? 1 : Math.max(1, depMode - 1)",
+  },
+  {
+    name: 'a satisfied edge counts twice',
+    file: 'core/quorum.ts',
+    find: 'needs: satisfied ? Math.max(0, counts.needs - 1) : counts.needs,',
+    replace: 'needs: satisfied ? Math.max(0, counts.needs - 2) : counts.needs,',
+  },
+  {
+    name: 'the owner of a key is not compared',
+    file: 'store/memory/moves.ts',
+    find: 'if (owner !== undefined && owner !== record) {',
+    replace: 'if (owner === null) {',
+  },
+  {
+    name: 'a lease that nobody heard of is charged',
+    file: 'store/memory/moves.ts',
+    find: '    record.attempts -= 1\n    board.setDeadline(record, 0)',
+    replace: '    board.setDeadline(record, 0)',
+  },
+  {
+    name: 'bodies outlive their lease',
+    file: 'engine/pulse.ts',
+    find: 'if (run.safeUntil - margin <= now) this.#worker.fence(run)',
+    replace: 'if (run.safeUntil - margin <= -now) this.#worker.fence(run)',
+  },
+  {
+    name: 'zombies do not hold anybody back',
+    file: 'engine/worker.ts',
+    find: 'if (this.#zombies.size >= settings.maxZombies) return',
+    replace: '',
+  },
+]
+
+/**
+ * @typedef {object} Verdict
+ * @property {Mutation} mutation
+ * @property {{ seed: number, invariant: number, text: string } | undefined} found
+ * @property {number} ms
+ */
+
+/**
+ * Tries every mutation and says of each which seed found it.
+ *
+ * @param {readonly Mutation[]} mutations
+ * @param {(verdict: Verdict) => void} [onVerdict]
+ * @returns {Promise<Verdict[]>}
+ */
+export async function tryMutations(mutations, onVerdict = () => {}) {
+  const folder = mkdtempSync(join(tmpdir(), 'ax-mutations-'))
+  /** @type {Verdict[]} */
+  const verdicts = []
+  const base = join(folder, 'base')
+  takeCopy(root, base)
+  const left = [...mutations.entries()]
+  const work = async () => {
+    for (let next = left.shift(); next !== undefined; next = left.shift()) {
+      const [index, mutation] = next
+      const verdict = await tryOne(base, join(folder, String(index)), mutation)
+      verdicts[index] = verdict
+      onVerdict(verdict)
+    }
+  }
+  try {
+    await Promise.all(Array.from({ length: AT_ONCE }, work))
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+  return verdicts
+}
+
+/**
+ * What a build needs, once: the sources may change while this runs.
+ *
+ * @param {string} from
+ * @param {string} to
+ */
+function takeCopy(from, to) {
+  mkdirSync(to, { recursive: true })
+  for (const each of ['src', 'tsconfig.json', 'tsconfig.build.json', 'package.json']) {
+    cpSync(join(from, each), join(to, each), { recursive: true })
+  }
+  symlinkSync(join(root, 'node_modules'), join(to, 'node_modules'), 'junction')
+}
+
+/**
+ * @param {string} base
+ * @param {string} folder
+ * @param {Mutation} mutation
+ * @returns {Promise<Verdict>}
+ */
+async function tryOne(base, folder, mutation) {
+  const startedAt = performance.now()
+  takeCopy(base, folder)
+  plant(folder, mutation)
+  const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc')
+  const built = await collect([tsc, '-p', join(folder, 'tsconfig.build.json'), '--noCheck'])
+  if (built.code !== 0) throw new Error(`${mutation.name}: ${built.output}`)
+  const cli = join(folder, 'dist', 'testing', 'cli.js')
+  const args = ['--seeds', String(SEEDS), '--max-failures', '1', '--jobs', '1', '--json']
+  const { output } = await collect([cli, ...args])
+  if (output === '') throw new Error(`${mutation.name}: the simulator said nothing`)
+  const { failures } = JSON.parse(output)
+  return { mutation, found: failures[0], ms: performance.now() - startedAt }
+}
+
+/**
+ * @param {string} folder
+ * @param {Mutation} mutation
+ */
+function plant(folder, { name, file, find, replace }) {
+  const path = join(folder, 'src', file)
+  const parts = readFileSync(path, 'utf8').split(find)
+  if (parts.length !== 2) {
+    throw new Error(
+      `"${name}" no longer fits: its line stands ${parts.length - 1} times in ${file}`,
+    )
+  }
+  writeFileSync(path, parts.join(replace))
+}
+
+/**
+ * @param {readonly string[]} args
+ * @returns {Promise<{ code: number, output: string }>}
+ */
+function collect(args) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+    let output = ''
+    child.stdout.on('data', (chunk) => {
+      output += chunk
+    })
+    child.on('error', reject)
+    child.on('close', (code) => resolve({ code: code ?? 1, output }))
+  })
+}
+
+async function main() {
+  const verdicts = await tryMutations(MUTATIONS, ({ mutation, found, ms }) => {
+    const seconds = (ms / 1_000).toFixed(1).padStart(5)
+    const how =
+      found === undefined ? 'SURVIVED' : `invariant ${found.invariant}, seed ${found.seed}`
+    say(`${seconds} s  ${mutation.name.padEnd(48)} ${how}`)
+  })
+  const survivors = verdicts.filter(({ found }) => found === undefined)
+  say(`${verdicts.length - survivors.length} of ${verdicts.length} planted faults were found.`)
+  process.exitCode = survivors.length === 0 ? 0 : 1
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  await main()
+}
