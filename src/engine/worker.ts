@@ -22,7 +22,7 @@ export interface LocalBody extends JobBody {
   readonly enter: Enter
 }
 
-/** Who wants to know that this process begins, or ceases, to hold jobs. */
+/** Who wants to know what this process holds: one job more, or none any more. */
 export interface WorkerOwner {
   busy(): void
   free(): void
@@ -217,7 +217,7 @@ export class Worker {
     if (lease?.holder !== this.#hub.holder) return undefined
     const run = new Run(job, lease, this.#hub.runtime.monotonic(), safeUntil)
     this.runs.set(lease.number, run)
-    if (this.runs.size === 1) this.#owner.busy()
+    this.#owner.busy()
     if (!lease.hold && this.#state !== 'stopping') return run
     this.#endUnstarted(run, lease.hold ? 'cancelled' : 'stop')
     return undefined
@@ -258,6 +258,10 @@ export class Worker {
 
   /** Calls the body. A value that is no object needs no promise: most no-ops are over at once. */
   #begin(run: Run, deps: RunContext['deps']): void {
+    if (this.#isOverdue(run)) {
+      this.#endUnstarted(run, 'fenced')
+      return
+    }
     this.#armTimeout(run)
     run.begun = true
     let value: unknown
@@ -284,6 +288,12 @@ export class Worker {
       this.#zombies.delete(run)
       this.wake()
     } else this.#ends.write(run, this.#factOf(run, outcome))
+  }
+
+  /** The grant took so long to arrive that the lease is over already, by this process's clock. */
+  #isOverdue(run: Run): boolean {
+    const { runtime, store } = this.#hub
+    return store.traits.lossyHints && run.safeUntil <= runtime.monotonic()
   }
 
   #call(run: Run, context: RunContext): unknown {

@@ -183,7 +183,10 @@ class MemoryStore implements Store {
       ahead: record?.status === 'ready' ? board.pools.ahead(record) : 0,
       pool: board.pools.get(record?.pool ?? ''),
       laneHolder: record === undefined ? undefined : board.lanes.holderOf(record),
-      deps: unsatisfied.map(({ dep }) => ({ ...dep, status: this.#statusOf(dep.id, now) })),
+      deps: unsatisfied.map(({ dep, state }) => {
+        const status = this.#statusOf(dep.id, now)
+        return { ...dep, status: status === 'unknown' && state === 'dead' ? 'failed' : status }
+      }),
       served: served || record?.body !== undefined,
     }
   }

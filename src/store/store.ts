@@ -252,7 +252,10 @@ export interface Standing {
   readonly pool: PoolState
   /** The job that holds its lane, if it waits for one. */
   readonly laneHolder: string | undefined
-  /** Each dependency that is not satisfied; `unknown` for one that nobody has submitted. */
+  /**
+   * Each dependency that is not satisfied; `unknown` for one that nobody has submitted. One that
+   * was dead when it was last looked at, and has been forgotten since, counts as failed.
+   */
   readonly deps: readonly (Dep & { readonly status: JobStatus | 'unknown' })[]
   /** Whether a live worker serves the type. */
   readonly served: boolean

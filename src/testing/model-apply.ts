@@ -157,7 +157,7 @@ function revive(world: World, row: Row, move: Move): MoveResult {
   row.attemptsBefore = row.attempts
   row.lostBefore = row.lost
   place(world, row, 'revive')
-  if (row.status !== from) record(world, row, from, 'revive')
+  record(world, row, from, 'revive')
   reopenEdgesTo(world, row)
   return { status: 'moved' }
 }

@@ -174,7 +174,10 @@ export function standingOf(world: World, id: string): Standing {
     laneHolder: lane === undefined ? undefined : laneHolder(world, lane)?.job.id,
     deps: row.edges
       .filter((edge) => edge.state !== 'satisfied')
-      .map(({ dep }) => ({ ...dep, status: statusOf(world, dep.id) })),
+      .map(({ dep, state }) => {
+        const status = statusOf(world, dep.id)
+        return { ...dep, status: status === 'unknown' && state === 'dead' ? 'failed' : status }
+      }),
     served: [...world.workers.values()].some(
       (worker) => world.now() < worker.until && worker.types.includes(row.job.type),
     ),

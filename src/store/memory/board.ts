@@ -77,12 +77,13 @@ export class Board {
     const from = record.status
     if (!isLegal(step, from, to)) throw new Error(`no step ${step} leads from ${from} to ${to}`)
     record.rev += 1
-    if (from === to) return
-    record.status = to
-    const { counts } = record.queue
-    counts[from] -= 1
-    counts[to] += 1
-    this.catalog.changeStatus(record.seq, from, to)
+    if (from !== to) {
+      record.status = to
+      const { counts } = record.queue
+      counts[from] -= 1
+      counts[to] += 1
+      this.catalog.changeStatus(record.seq, from, to)
+    }
     this.log.append(record, step, from, this.now, note.worker, note.code, note.cause)
   }
 
