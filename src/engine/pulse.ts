@@ -51,12 +51,20 @@ export class Pulse {
     else if (this.#fence === undefined) this.#armFence()
   }
 
+  /** The worker holds nothing and asks for nothing: what is left was never heard of. */
   async stop(): Promise<void> {
     if (!this.#live) return
     this.#live = false
     this.#timer?.cancel()
     this.#fence?.cancel()
-    const { store, holder, settings } = this.#hub
+    const { store, holder, settings, runtime } = this.#hub
+    if (this.#isRemote) {
+      const until = runtime.monotonic() + settings.leaseMs
+      const extend = () => this.#extend()
+      // The first answer tells how far lease numbers have come, the second call gives back.
+      await this.#hub.patiently(extend, () => runtime.monotonic() > until)
+      await this.#hub.patiently(extend, () => runtime.monotonic() > until)
+    }
     await store.beat({ holder, name: settings.name, types: [], ttlMs: 0 })
   }
 
