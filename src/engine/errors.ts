@@ -66,6 +66,17 @@ export function checkBatch(jobs: readonly JobInput[]): void {
   if (jobs.length > LIMITS.batch) throw tooLarge('jobs', jobs.length, LIMITS.batch)
 }
 
+/** What addMany can pull jobs from. */
+export function checkSource(jobs: Iterable<JobInput> | AsyncIterable<JobInput>): void {
+  const source = jobs as Partial<Iterable<JobInput> & AsyncIterable<JobInput>> | null | undefined
+  if (typeof source?.[Symbol.iterator] === 'function') return
+  if (typeof source?.[Symbol.asyncIterator] === 'function') return
+  throw new AxError(
+    'INVALID_JOB',
+    `addMany wants an iterable, or an async iterable, of jobs, got ${show(jobs)}.`,
+  )
+}
+
 export function checkEdges(jobs: readonly { readonly deps: readonly unknown[] }[]): void {
   let edges = 0
   for (const job of jobs) edges += job.deps.length

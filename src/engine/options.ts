@@ -86,22 +86,24 @@ export function resolveOptions(given: number | SchedulerOptions = {}): Settings 
   plain('The options of AxScheduler', options)
   refuseUnknown('AxScheduler', options, KEYS)
   const { store, leaseMs = 15_000, graceMs = 5_000, maxZombies = 100 } = options
-  if (store !== undefined) plain('store', store)
+  if (store !== undefined) able('store', store, STORE_METHODS)
+  const { runtime = systemRuntime, types = {}, keep = {} } = options
+  able('runtime', runtime, RUNTIME_METHODS)
   const lease = toMs(leaseMs, 'leaseMs')
   integer('leaseMs', lease, 1)
   return {
     store,
     pools: poolsOf(options),
-    types: typesOf(options.types ?? {}),
+    types: typesOf(types),
     leaseMs: lease,
     graceMs: toMs(graceMs, 'graceMs'),
     maxZombies: integer('maxZombies', maxZombies, 1),
-    keep: keepOf(options.keep ?? {}),
+    keep: keepOf(keep),
     unknownDeps: oneOf('unknownDeps', options.unknownDeps ?? 'wait', ['wait', 'reject']),
     autoStart: boolean('autoStart', options.autoStart ?? true),
     name: checkName('name', options.name ?? 'ax', 'INVALID_OPTION'),
     logger: loggerOf(options.logger),
-    runtime: options.runtime ?? systemRuntime,
+    runtime,
   }
 }
 
@@ -121,8 +123,19 @@ export function checkType(type: string, policy: TypePolicy): TypeTerms {
   return resolveType(checkName('The name of a type', type, 'INVALID_OPTION'), policy)
 }
 
+const STORE_METHODS = ['insert', 'lease', 'overdue', 'apply', 'extend', 'get', 'watch'] as const
+const RUNTIME_METHODS = ['now', 'monotonic', 'random', 'after', 'soon'] as const
+
+/** An object that others have made: the methods that will be called are there. */
+function able<T extends object>(name: string, value: T, methods: readonly (keyof T & string)[]): T {
+  plain(name, value)
+  for (const method of methods) callable(`${name}.${method}`, value[method])
+  return value
+}
+
 function poolsOf(options: SchedulerOptions): ReadonlyMap<string, PoolOptions> {
-  const given = plain('pools', options.pools ?? {}) as Record<string, PoolOptions>
+  const { pools: asked = {} } = options
+  const given = plain('pools', asked) as Record<string, PoolOptions>
   const pools = new Map(Object.entries(given).map(([name, pool]) => [name, checkPool(name, pool)]))
   if (options.concurrency === undefined) return pools
   const concurrency = integer('concurrency', options.concurrency, 0)
@@ -158,7 +171,5 @@ function keepOf(given: NonNullable<SchedulerOptions['keep']>): Keep {
 
 function loggerOf(logger: Logger | undefined): Logger {
   if (logger === undefined) return consoleLogger
-  plain('logger', logger)
-  for (const level of ['info', 'warn', 'error'] as const) callable(`logger.${level}`, logger[level])
-  return logger
+  return able('logger', logger, ['info', 'warn', 'error'])
 }

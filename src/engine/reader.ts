@@ -5,7 +5,7 @@ import { AxError } from '../core/errors.ts'
 import { explain } from '../core/explain.ts'
 import { checkName } from '../core/id.ts'
 import { type JobEvent, type JobStatus, STATUSES, type StoredJob } from '../core/job.ts'
-import { boolean, integer, oneOf, refuseUnknown, refuseValue } from '../core/options.ts'
+import { boolean, integer, oneOf, plain, refuseUnknown, refuseValue } from '../core/options.ts'
 import type { Explanation, Job, JobFilter } from '../core/types.ts'
 import { viewOf } from '../core/view.ts'
 import { optionalSignal } from '../kit/signals.ts'
@@ -66,7 +66,7 @@ export class Reader {
 
   /** `isClosed` ends a follower that has read everything. */
   async *events(options: EventsOptions, isClosed: () => boolean): AsyncGenerator<JobEvent> {
-    refuseUnknown('events', options, ['after', 'follow', 'signal'])
+    refuseUnknown('events', plain('The options of events', options), ['after', 'follow', 'signal'])
     const { follow = false } = options
     const signal = optionalSignal(options.signal)
     boolean('follow', follow)
@@ -90,7 +90,7 @@ export class Reader {
   }
 
   async #queryOf(filter: JobFilter): Promise<ListQuery> {
-    refuseUnknown('jobs', filter, FILTER_KEYS)
+    refuseUnknown('jobs', plain('The filter of jobs', filter), FILTER_KEYS)
     const { status, limit: _limit, after, ...rest } = filter
     const statuses = status === undefined ? undefined : ([status].flat() as JobStatus[])
     for (const each of statuses ?? []) oneOf('status', each, STATUSES)

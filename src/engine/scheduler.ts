@@ -21,7 +21,7 @@ import type { Runtime } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
 import type { Hint, Store } from '../store/store.ts'
 import { Client } from './client.ts'
-import { checkBatch, checkEdges } from './errors.ts'
+import { checkBatch, checkEdges, checkSource } from './errors.ts'
 import { EVENT_NAMES, type EventName, type SchedulerEvents } from './events.ts'
 import type { HandlePowers } from './handle.ts'
 import { closedError, Hub } from './hub.ts'
@@ -182,6 +182,7 @@ export abstract class SchedulerBase {
    * stored. Not atomic: what was stored before an error stays. Resolves with how many were new.
    */
   async addMany(jobs: Iterable<JobInput> | AsyncIterable<JobInput>): Promise<number> {
+    checkSource(jobs)
     let added = 0
     let batch: JobInput[] = []
     const store = async () => {
@@ -318,7 +319,7 @@ export abstract class SchedulerBase {
     // A handler may add jobs while its scheduler drains: its lease alone is the condition.
     if (fence === undefined) this.#checkOpen()
     checkBatch(inputs)
-    const jobs = inputs.map((input, index) => this.#client.prepare(input, index))
+    const jobs = Array.from(inputs, (input, index) => this.#client.prepare(input, index))
     checkEdges(jobs)
     if (jobs.length === 0) return []
     return this.#client.insert(jobs, fence)

@@ -275,7 +275,8 @@ export class Worker {
       this.#settled(run, { ok: true, value })
       return
     }
-    Promise.resolve(value).then(
+    // Not Promise.resolve: of a foreign promise, that would read more than `then`, outside of it.
+    new Promise((resolve) => resolve(value)).then(
       (result) => this.#settled(run, { ok: true, value: result }),
       (error) => this.#settled(run, { ok: false, error }),
     )
