@@ -110,6 +110,21 @@ describe('the benchmarks', () => {
     expect(code).toBe(0)
   })
 
+  it('compare the toolkit with its peers and with floors', () => {
+    const { code, output } = bench('toolkit', '--quick', '--divide', '1000')
+    expect(output).toMatch(/\nmin-slots +20 +1 /)
+    expect(output).toMatch(/\nax +20 +1 /)
+    expect(output).toMatch(/ x by cpu, .* \(target >= /)
+    expect(output).toMatch(/All checks hold\.\n$/)
+    expect(code).toBe(0)
+  }, 120_000)
+
+  it('say which cells of the toolkit there are', () => {
+    const { code, output } = bench('toolkit', '--only', 'nope')
+    expect(output).toContain("There is no cell 'nope': limit,")
+    expect(code).toBe(1)
+  })
+
   it('refuse an option that is none', () => {
     const { code, output } = bench('scale', '--size', '5')
     expect(output).toContain("Unknown option '--size'")

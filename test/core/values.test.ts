@@ -284,3 +284,8 @@ describe('whether a failure is worth another attempt', () => {
     expect(retryAfterOf(error)).toBe(ms)
   })
 })
+
+it('refuses a symbol for a key, which JSON would leave out', () => {
+  const refused = refusalOf(() => toJson({ a: { [Symbol('s')]: 1 } }, 'payload', STRICT))
+  expect(refused.message).toContain('payload.a has a symbol for a key')
+})

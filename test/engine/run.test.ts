@@ -405,3 +405,21 @@ describe('an end that cannot be written', () => {
     }
   })
 })
+
+describe('a hostile promise', () => {
+  it('is a failure of its own job, and its neighbours run all the same', async () => {
+    const { open, pass } = world()
+    const scheduler = open(10)
+    const hostile = () => {
+      const get = () => {
+        throw new Error('no constructor for you')
+      }
+      return Object.defineProperty(Promise.resolve(1), 'constructor', { get })
+    }
+    const handles = await scheduler.addJobs([{ execute: hostile }, { execute: () => 2 }])
+    await pass(scheduler.idle())
+    const { states } = await scheduler.snapshot()
+    expect(states.success + states.failed).toBe(2)
+    expect(await handles[1]?.result()).toBe(2)
+  })
+})

@@ -391,3 +391,30 @@ describe('the gateway', () => {
     expect(await gateway.submit({ type: 't', key: 'k' })).toBe(first)
   })
 })
+
+describe('addMany', () => {
+  it('pulls from a source only as its jobs are stored, a thousand at a time', async () => {
+    const { open, pass } = world()
+    const scheduler = open()
+    scheduler.define('t', () => {})
+    let pulled = 0
+    let ahead = 0
+    const source = async function* () {
+      for (; pulled < 2_500; pulled += 1) {
+        const { total } = await scheduler.snapshot()
+        ahead = Math.max(ahead, pulled - total)
+        yield { type: 't', id: pulled === 2_499 ? 'j0' : `j${pulled}` }
+      }
+    }
+    expect(await pass(scheduler.addMany(source()))).toBe(2_499)
+    expect(ahead).toBeLessThanOrEqual(1_000)
+    await pass(scheduler.idle())
+    expect((await scheduler.snapshot()).states.success).toBe(2_499)
+  })
+
+  it('refuses what is no source of jobs', async () => {
+    const scheduler = world().open()
+    expect(await codeOf(scheduler.addMany(null as never))).toBe('INVALID_JOB')
+    expect(await codeOf(scheduler.addJobs([undefined as never]))).toBe('INVALID_JOB')
+  })
+})

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest'
 import { STATUSES } from '../../src/core/job.ts'
 import type { JobFilter, JobInput } from '../../src/core/types.ts'
-import type { AxScheduler } from '../../src/index.ts'
+import { AxScheduler } from '../../src/index.ts'
 import type { ListPage } from '../../src/store/store.ts'
 import { all, body, codeOf, takes, tapped, watchForLeaks, world } from './helpers.ts'
 
@@ -111,6 +111,13 @@ describe('wrong values', () => {
     'signal misspelt': async (ax) =>
       (await ax.addJob({ type: 't' })).result({ sginal: 1 } as never),
     'reason as a number': (ax) => ax.cancel('a', 5 as never),
+    'filter null': (ax) => all(ax.jobs(null as never)),
+    'options null': (ax) => all(ax.events(null as never)),
+    'store without methods': async () => new AxScheduler({ store: {} as never }),
+    'runtime without methods': async () => new AxScheduler({ runtime: {} as never }),
+    'types null': async () => new AxScheduler({ types: null as never }),
+    'pools null': async () => new AxScheduler({ pools: null as never }),
+    'keep null': async () => new AxScheduler({ keep: null as never }),
   }
   for (const [name, call] of Object.entries(wrong)) {
     it(`C84: ${name}: refused by name`, async () => {
