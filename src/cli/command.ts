@@ -1,6 +1,7 @@
 // Owns the command `ax run` from its arguments to its exit code.
 // May never know how a flow is read, run or drawn.
 
+import { Console } from 'node:console'
 import { EXIT, type ExitCode } from './exit.ts'
 import { toFlow } from './flow.ts'
 import { listenForInterrupts } from './interrupts.ts'
@@ -17,6 +18,8 @@ export interface RunOptions {
 }
 
 export async function runCommand(file: string, options: RunOptions): Promise<ExitCode> {
+  // What the functions of a module print must not tear the picture, or get into the document.
+  globalThis.console = new Console(process.stderr, process.stderr)
   const flow = toFlow(await load(file))
   const screen = openScreen(options.json ? process.stderr : process.stdout, process.env)
   const interrupts = listenForInterrupts()

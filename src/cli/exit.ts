@@ -16,5 +16,5 @@ Exit codes:
     0  every job succeeded
     1  a job failed, was cancelled, or never became ready
     2  the command or the flow file is wrong; nothing was started
-    3  an internal error of ax
+    3  an internal error of ax, or an error that a module threw outside of any job
   130  interrupted before every job had succeeded (Ctrl-C, SIGTERM, SIGHUP)`

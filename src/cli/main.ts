@@ -18,6 +18,7 @@ aborts them; a third time leaves at once.`
 /** What the scheduler refuses is wrong with the flow, not with ax. */
 const REFUSALS: readonly string[] = ['INVALID_JOB', 'INVALID_OPTION', 'CYCLE', 'TOO_LARGE']
 
+process.on('uncaughtException', giveUp)
 process.exitCode = await main(process.argv.slice(2))
 leaveSoon()
 
@@ -64,6 +65,13 @@ function tell(error: unknown): ExitCode {
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
   process.stderr.write(`This is an error of ax itself, please report it.\n${text}\n`)
   return EXIT.internal
+}
+
+/** Thrown by nobody's job, say in a timer that a module has set: there is no way to go on. */
+function giveUp(error: unknown): void {
+  const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
+  process.stderr.write(`An error was thrown outside of any job, so this run ends.\n${text}\n`)
+  process.exit(EXIT.internal)
 }
 
 function count(value: string): number {

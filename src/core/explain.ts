@@ -22,6 +22,7 @@ export type Reason =
   | 'backoff'
   | 'lost'
   | 'no-handler'
+  | 'zombies'
   | 'paused'
   | 'pool-full'
   | 'next'
@@ -38,6 +39,8 @@ export interface ExplainFacts {
     /** Those that are not satisfied. */
     readonly deps: readonly (Dep & { readonly status: JobStatus | 'unknown' })[]
     readonly served: boolean
+    /** Served only by workers that take nothing now. */
+    readonly full: boolean
   }
   /** On the store's clock. */
   readonly now: number
@@ -169,11 +172,12 @@ function statusText(status: JobStatus | 'unknown'): string {
 /** The order of precedence: what would still stop it if the others were mended comes first. */
 function explainReady(job: StoredJob, { standing }: ExplainFacts): Answer {
   const pool = show(job.pool)
-  if (!standing.served && job.body === undefined) {
+  if (!standing.served) return { reason: 'no-handler', text: unservedText(job) }
+  if (standing.full) {
     const text =
-      `No live worker has a handler for type ${show(job.type)}, so ${inText(job)} waits. ` +
-      'Define the type in a running scheduler, or start a worker that serves it.'
-    return { reason: 'no-handler', text }
+      `Every worker that could run ${inText(job)} has as many zombies as it may, bodies that ` +
+      'ignore their abort, and takes nothing more. Restart it, and mend the handlers.'
+    return { reason: 'zombies', text }
   }
   if (standing.pool.paused) {
     const text = `${named(job)} waits because pool ${pool} is paused. Resume the pool.`
@@ -193,6 +197,19 @@ function explainReady(job: StoredJob, { standing }: ExplainFacts): Answer {
   const position = standing.ahead + 1
   const text = `${full}, and ${inText(job)} is number ${position} in line. ${wait}`
   return { reason: 'pool-full', text, position }
+}
+
+function unservedText(job: StoredJob): string {
+  if (job.body !== undefined) {
+    return (
+      `${named(job)} brings its own handler, and no scheduler is running that could call it. ` +
+      'Start the one that it was submitted to.'
+    )
+  }
+  return (
+    `No live worker has a handler for type ${show(job.type)}, so ${inText(job)} waits. ` +
+    'Define the type in a running scheduler, or start a worker that serves it.'
+  )
 }
 
 function explainRunning(job: StoredJob, { now, leaseHolderAlive }: ExplainFacts): Answer {

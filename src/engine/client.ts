@@ -13,6 +13,7 @@ import { coalesce, Failed } from '../kit/coalesce.ts'
 import { captureContext } from '../kit/context.ts'
 import { LIMITS } from '../store/limits.ts'
 import type { Inserted, InsertGroup, Moved, RefusedMove } from '../store/store.ts'
+import { Breath } from './breath.ts'
 import { refusalError } from './errors.ts'
 import { Handle, type HandlePowers } from './handle.ts'
 import type { Hub } from './hub.ts'
@@ -108,17 +109,22 @@ export class Client {
    */
   async #reviveBranch(root: string): Promise<void> {
     const stuck = new Map<string, RefusedMove>()
-    const revived = new Set([root])
-    const queue = [root]
-    for (let id = queue.shift(); id !== undefined; id = queue.shift()) {
-      for await (const dependent of this.#dependents(id)) {
-        if (revived.has(dependent.id) || !isCascaded(dependent)) continue
-        const moved = await this.#settle(dependent, { type: 'retry' })
-        if (moved?.status === 'refused') stuck.set(dependent.id, moved.why)
-        if (moved?.status !== 'moved') continue
-        stuck.delete(dependent.id)
-        revived.add(dependent.id)
-        queue.push(dependent.id)
+    const revived = [root]
+    const seen = new Set(revived)
+    const breath = new Breath(this.#hub.runtime)
+    for (const id of revived) {
+      for await (const page of this.#dependents(id)) {
+        const branch = page.filter((job) => !seen.has(job.id) && isCascaded(job))
+        const moved = await Promise.all(branch.map((job) => this.#settle(job, { type: 'retry' })))
+        branch.forEach((job, index) => {
+          const answer = moved[index]
+          if (answer?.status === 'refused') stuck.set(job.id, answer.why)
+          if (answer?.status !== 'moved') return
+          stuck.delete(job.id)
+          seen.add(job.id)
+          revived.push(job.id)
+        })
+        await breath.take()
       }
     }
     const { logger } = this.#hub.settings
@@ -130,10 +136,10 @@ export class Client {
     }
   }
 
-  async *#dependents(id: string): AsyncGenerator<StoredJob> {
+  async *#dependents(id: string): AsyncGenerator<readonly StoredJob[]> {
     for (let after = 0; ; ) {
       const page = await this.#hub.store.dependents(id, after, LIMITS.page)
-      yield* page
+      yield page
       const last = page.at(-1)
       if (last === undefined || page.length < LIMITS.page) return
       after = last.seq
@@ -160,7 +166,8 @@ export class Client {
 
 /** Cancelled because of a dependency, or about to be. */
 function isCascaded(job: StoredJob): boolean {
-  return job.status === 'waiting' || job.code === 'DEPENDENCY_FAILED'
+  if (job.status === 'waiting') return true
+  return job.status === 'cancelled' && job.code === 'DEPENDENCY_FAILED'
 }
 
 function leaseLost(id: string): AxError {

@@ -61,8 +61,8 @@ export class Ends {
       const ends = this.#waiting.splice(0, LIMITS.moves)
       try {
         const moves = ends.map((end) => end.move)
-        const safeUntil = Math.max(...ends.map((end) => end.run.safeUntil))
-        const answers = await this.#patiently(safeUntil, () => this.#hub.moveAll(moves))
+        const runs = ends.map((end) => end.run)
+        const answers = await this.#patiently(runs, () => this.#hub.moveAll(moves))
         ends.forEach(({ run }, index) => {
           if (answers[index]?.status === 'moved') this.#owner.over(run)
           else void this.#release(run)
@@ -81,12 +81,12 @@ export class Ends {
     const read = async () => (await store.get([run.job.id]))[0] ?? null
     try {
       for (let settled = false; !settled; ) {
-        const job = await this.#patiently(run.safeUntil, read)
+        const job = await this.#patiently([run], read)
         const mine = job?.lease?.hold === true && job.lease.holder === holder
         const free = mine && !this.#owner.isSuperseded(run)
         const move = free ? decide(job, SETTLED, settings.keep) : null
         if (move === null) break
-        const answer = await this.#patiently(run.safeUntil, () => this.#hub.move(move))
+        const answer = await this.#patiently([run], () => this.#hub.move(move))
         settled = answer.status === 'moved'
       }
     } catch (error) {
@@ -96,10 +96,11 @@ export class Ends {
   }
 
   /** No end is given up for an outage, unless this process is stopping and the lease is over. */
-  #patiently<T>(safeUntil: number, ask: () => Promise<T>): Promise<T> {
+  #patiently<T>(runs: readonly Run[], ask: () => Promise<T>): Promise<T> {
     const { runtime } = this.#hub
-    const stop = () => this.#owner.isStopping() && runtime.monotonic() > safeUntil
-    return this.#hub.patiently(ask, stop)
+    // Asked afresh each time: heartbeats go on, and prolong what is held.
+    const isOver = (run: Run) => run.safeUntil < runtime.monotonic()
+    return this.#hub.patiently(ask, () => this.#owner.isStopping() && runs.every(isOver))
   }
 
   #giveUp(what: string, error: unknown): void {

@@ -5,12 +5,14 @@ import type { Move } from '../core/job.ts'
 import { decide } from '../core/machine.ts'
 import type { Timer } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
+import { Breath } from './breath.ts'
 import { type Hub, isUnavailable } from './hub.ts'
 import type { Pulse } from './pulse.ts'
 
 export class Keeper {
   readonly #hub: Hub
   readonly #pulse: Pulse
+  readonly #breath: Breath
   #live = false
   #sweeping = false
   #again = false
@@ -21,6 +23,7 @@ export class Keeper {
   constructor(hub: Hub, pulse: Pulse) {
     this.#hub = hub
     this.#pulse = pulse
+    this.#breath = new Breath(hub.runtime)
   }
 
   start(): void {
@@ -72,7 +75,7 @@ export class Keeper {
     await Promise.all(moves)
     if (answer.more || moves.length > 0) {
       this.#again = true
-      await new Promise<void>((resolve) => this.#hub.runtime.soon(resolve))
+      await this.#breath.take()
     } else {
       const now = await store.time()
       this.#arm(answer.nextAt - now, answer.nextQuietAt - now)

@@ -41,8 +41,9 @@ export class Pulse {
     if (!this.#live) return
     const { store, holder, settings } = this.#hub
     const ttlMs = this.#isRemote ? settings.leaseMs : Number.MAX_SAFE_INTEGER
-    const types = this.#registry.served
-    await store.beat({ holder, name: settings.name, types, ttlMs })
+    const beat = { holder, name: settings.name, types: this.#registry.served }
+    if (this.#worker.isStopping) await store.beat({ ...beat, full: false, ttlMs: 0 })
+    else await store.beat({ ...beat, full: this.#worker.isFull, ttlMs })
   }
 
   /** The worker has something to hold. */
@@ -65,7 +66,7 @@ export class Pulse {
       await this.#hub.patiently(extend, () => runtime.monotonic() > until)
       await this.#hub.patiently(extend, () => runtime.monotonic() > until)
     }
-    await store.beat({ holder, name: settings.name, types: [], ttlMs: 0 })
+    await store.beat({ holder, name: settings.name, types: [], full: false, ttlMs: 0 })
   }
 
   /** Whether a lease may have run out unnoticed: this process was stalled or cut off. */

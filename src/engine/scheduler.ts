@@ -112,7 +112,11 @@ export abstract class SchedulerBase {
           return this.#submit(Array.isArray(jobs) ? jobs : [jobs as JobInput], fence)
         },
       },
-      { busy: () => this.#pulse.busy(), free: () => this.#quiet.changed() },
+      {
+        busy: () => this.#pulse.busy(),
+        free: () => this.#quiet.changed(),
+        fullness: () => this.#announce(),
+      },
     )
     this.#pulse = new Pulse(this.#hub, this.#worker, this.#registry)
     this.#keeper = new Keeper(this.#hub, this.#pulse)
@@ -147,8 +151,7 @@ export abstract class SchedulerBase {
       this.#registry.define(type, {}, policyOrHandler as Handler)
     } else this.#registry.define(type, policyOrHandler, handler as Handler)
     if (this.#ready) {
-      // Where this fails, the next heartbeat says it.
-      this.#pulse.announce().catch(() => {})
+      this.#announce()
       this.#worker.wake()
     }
     return {
@@ -159,10 +162,11 @@ export abstract class SchedulerBase {
 
   /** Stores one job. Resolves once it is stored, not once it has run. O(log n). */
   addJob<P, R>(job: JobInput<P, R>): Promise<JobHandle<R>> {
-    if (!this.#ready) return this.#begin().then(() => this.addJob(job))
     try {
       this.#checkOpen()
-      return this.#client.insertOne(this.#client.prepare(job as JobInput)) as Promise<JobHandle<R>>
+      const prepared = this.#client.prepare(job as JobInput)
+      const insert = () => this.#client.insertOne(prepared) as Promise<JobHandle<R>>
+      return this.#ready ? insert() : this.#begin().then(insert)
     } catch (error) {
       return Promise.reject(error)
     }
@@ -173,7 +177,6 @@ export abstract class SchedulerBase {
    * first job that is wrong (`index`), and nothing is stored.
    */
   async addJobs(jobs: readonly JobInput[]): Promise<JobHandle[]> {
-    if (!this.#ready) await this.#begin()
     return this.#submit(jobs, undefined)
   }
 
@@ -321,6 +324,7 @@ export abstract class SchedulerBase {
     checkBatch(inputs)
     const jobs = Array.from(inputs, (input, index) => this.#client.prepare(input, index))
     checkEdges(jobs)
+    if (!this.#ready) await this.#begin()
     if (jobs.length === 0) return []
     return this.#client.insert(jobs, fence)
   }
@@ -363,6 +367,7 @@ export abstract class SchedulerBase {
       await this.#opening.catch(() => {})
       await this.#starting?.catch(() => {})
       this.#worker.stop()
+      this.#announce()
       await this.#worker.emptied()
       this.#keeper.stop()
       await this.#pulse.stop().catch(() => {})
@@ -388,6 +393,11 @@ export abstract class SchedulerBase {
     const jobs =
       left === 1 ? '1 job that has not ended ends' : `${left} jobs that have not ended end`
     settings.logger.warn({ jobs: left }, `${jobs} with the memory store of '${settings.name}'.`)
+  }
+
+  /** Says what this process serves, now. Where that fails, the next heartbeat says it. */
+  #announce(): void {
+    this.#pulse.announce().catch(() => {})
   }
 
   #checkOpen(): void {

@@ -11,6 +11,7 @@ import { type Enter, outside } from '../kit/context.ts'
 import { createLimiter } from '../kit/limiter.ts'
 import type { Timer } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
+import { Breath } from './breath.ts'
 import { type ContextPowers, depsOf, NO_DEPS, RunContext } from './context.ts'
 import { Ends } from './ends.ts'
 import { type Hub, isUnavailable } from './hub.ts'
@@ -26,10 +27,9 @@ export interface LocalBody extends JobBody {
 export interface WorkerOwner {
   busy(): void
   free(): void
+  /** It has begun, or ceased, to take nothing for too many zombies. */
+  fullness(): void
 }
-
-/** After so long without a break, timers and I/O get a turn: a queue of no-ops never sleeps. */
-const BREATH_MS = 10
 
 const MAX_RESULT_BYTES = 1_000_000
 
@@ -54,7 +54,7 @@ export class Worker {
   #again = false
   #due: Timer | undefined
   #poll: Timer | undefined
-  #breathedAt = 0
+  readonly #breath: Breath
   #emptied: (() => void)[] = []
 
   constructor(hub: Hub, registry: Registry, powers: ContextPowers, owner: WorkerOwner) {
@@ -62,6 +62,7 @@ export class Worker {
     this.#registry = registry
     this.#powers = powers
     this.#owner = owner
+    this.#breath = new Breath(hub.runtime)
     this.#ends = new Ends(hub, {
       over: (run) => this.#over(run),
       isStopping: () => this.#state === 'stopping',
@@ -115,6 +116,15 @@ export class Worker {
     }))
   }
 
+  get isStopping(): boolean {
+    return this.#state === 'stopping'
+  }
+
+  /** Whether it takes nothing more before some of its zombies have ended. */
+  get isFull(): boolean {
+    return this.#zombies.size >= this.#hub.settings.maxZombies
+  }
+
   get zombieCount(): number {
     return this.#zombies.size
   }
@@ -147,7 +157,7 @@ export class Worker {
     try {
       do {
         this.#again = false
-        await this.#breathe()
+        await this.#breath.take()
         if (this.#state === 'live') await this.turn(() => this.#take())
       } while (this.#again && this.#state === 'live')
     } catch (error) {
@@ -161,7 +171,7 @@ export class Worker {
 
   async #take(): Promise<void> {
     const { store, holder, runtime, settings } = this.#hub
-    if (this.#zombies.size >= settings.maxZombies) return
+    if (this.isFull) return
     const { leaseMs } = settings
     const askedAt = runtime.monotonic()
     const ask = { holder, leaseMs, max: LIMITS.moves, types: this.#registry.served }
@@ -170,14 +180,6 @@ export class Worker {
     if (jobs.length === LIMITS.moves) this.#again = true
     if (Number.isFinite(nextAt)) this.#wakeIn(nextAt - (await store.time()))
     else this.#due?.cancel()
-  }
-
-  /** Lets timers and I/O have their turn, at most every BREATH_MS. */
-  async #breathe(): Promise<void> {
-    const { runtime } = this.#hub
-    if (runtime.monotonic() - this.#breathedAt < BREATH_MS) return
-    await new Promise<void>((resolve) => runtime.soon(resolve))
-    this.#breathedAt = runtime.monotonic()
   }
 
   /** Jobs that are due keep the process alive: somebody is waiting for them. */
@@ -286,7 +288,9 @@ export class Worker {
     run.settled = true
     run.clear()
     if (run.left) {
+      const wasFull = this.isFull
       this.#zombies.delete(run)
+      if (wasFull && !this.isFull) this.#owner.fullness()
       this.wake()
     } else this.#ends.write(run, this.#factOf(run, outcome))
   }
@@ -391,6 +395,7 @@ export class Worker {
     if (!run.begun) return
     const { emitter, holder, runtime } = this.#hub
     this.#zombies.set(run, runtime.now())
+    if (this.isFull) this.#owner.fullness()
     emitter.emit('job:zombie', { job: run.job.id, attempt: run.attempt, worker: holder })
   }
 

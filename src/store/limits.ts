@@ -8,6 +8,10 @@ export const LIMITS = {
   edges: 100_000,
   /** Jobs promoted, dependents told, entries pruned by one call: no call blocks for long. */
   chunk: 1_000,
+  /** Log entries and outcomes dropped by one call: ten for each job that it can forget. */
+  prune: 10_000,
+  /** Outcomes of forgotten jobs in memory: 20 MB. The oldest go first. */
+  memoryOutcomes: 100_000,
   /** Jobs granted by one `lease`, moved by one `apply`, returned by one `overdue`. */
   moves: 1_000,
   /** Jobs on one page of a listing: a page is read while others wait. */

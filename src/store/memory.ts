@@ -55,6 +55,11 @@ function steadyClock(runtime: Runtime): () => number {
   return () => Math.floor(start + runtime.monotonic())
 }
 
+/** The types that somebody runs; null where nobody is there to run a body of its own either. */
+function servedBy(live: readonly Worker[]): ReadonlySet<string> | null {
+  return live.length === 0 ? null : new Set(live.flatMap((worker) => worker.types))
+}
+
 const NO_EVENTS: readonly never[] = Object.freeze([])
 
 interface Worker extends WorkerBeat {
@@ -94,8 +99,8 @@ class MemoryStore implements Store {
     return this.#write(tell, () => {
       const board = this.#board
       board.continueFanOuts()
-      board.graph.prune(board.now, LIMITS.chunk)
-      board.log.prune(board.now - ask.keepLogMs, LIMITS.chunk)
+      board.graph.prune(board.now, LIMITS.prune)
+      board.log.prune(board.now - ask.keepLogMs, LIMITS.prune)
       const limit = Math.min(ask.limit, LIMITS.moves)
       const jobs = this.#firstOverdue(limit)
       board.announced()
@@ -177,17 +182,20 @@ class MemoryStore implements Store {
     const record = board.records.get(id)
     const now = this.#now()
     const live = [...this.#workers.values()].filter((worker) => worker.until > now)
-    const served = live.some((worker) => worker.types.includes(record?.type ?? ''))
+    const able = live.filter(
+      ({ types }) => record?.body !== undefined || types.includes(record?.type ?? ''),
+    )
     const unsatisfied = record?.has.edges.filter((edge) => edge.state !== 'satisfied') ?? []
     return {
-      ahead: record?.status === 'ready' ? board.pools.ahead(record) : 0,
+      ahead: record?.status === 'ready' ? board.pools.ahead(record, servedBy(live)) : 0,
       pool: board.pools.get(record?.pool ?? ''),
       laneHolder: record === undefined ? undefined : board.lanes.holderOf(record),
       deps: unsatisfied.map(({ dep, state }) => {
         const status = this.#statusOf(dep.id, now)
         return { ...dep, status: status === 'unknown' && state === 'dead' ? 'failed' : status }
       }),
-      served: served || record?.body !== undefined,
+      served: able.length > 0,
+      full: able.length > 0 && able.every((worker) => worker.full),
     }
   }
 

@@ -196,6 +196,8 @@ export interface WorkerBeat {
   readonly holder: string
   readonly name: string
   readonly types: readonly string[]
+  /** It takes nothing now: too many of its bodies are zombies. */
+  readonly full: boolean
   readonly ttlMs: number
 }
 
@@ -257,8 +259,10 @@ export interface Standing {
    * was dead when it was last looked at, and has been forgotten since, counts as failed.
    */
   readonly deps: readonly (Dep & { readonly status: JobStatus | 'unknown' })[]
-  /** Whether a live worker serves the type. */
+  /** Whether a live worker serves the type; a job with its own body needs any live worker. */
   readonly served: boolean
+  /** Whether those workers all take nothing now. */
+  readonly full: boolean
 }
 
 export interface EventPage {

@@ -369,12 +369,12 @@ const READ_CASES: readonly Case[] = [
         return [a.served, b.served]
       }
       const beat = { holder: 'w', name: 'w', types: ['alpha'] }
-      await store.beat({ ...beat, ttlMs: 100 })
+      await store.beat({ ...beat, full: false, ttlMs: 100 })
       expect(await served()).toEqual([true, false])
       clock.advance(100)
       expect(await served()).toEqual([false, false])
-      await store.beat({ ...beat, ttlMs: 100 })
-      await store.beat({ ...beat, ttlMs: 0 })
+      await store.beat({ ...beat, full: false, ttlMs: 100 })
+      await store.beat({ ...beat, full: false, ttlMs: 0 })
       expect(await served()).toEqual([false, false])
     },
   },

@@ -48,6 +48,7 @@ export type Command =
       readonly do: 'beat'
       readonly holder: string
       readonly types: readonly string[]
+      readonly full: boolean
       readonly ttlMs: number
     }
   | { readonly do: 'clock'; readonly ms: number }

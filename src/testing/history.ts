@@ -324,7 +324,9 @@ function drawClock(maker: Maker): Command {
 
 function drawBeat(maker: Maker): Command {
   const types = TYPES.filter(() => maker.chance(0.6))
-  return { do: 'beat', holder: maker.pick(HOLDERS), types, ttlMs: maker.pick([0, 1_000, 60_000]) }
+  const ttlMs = maker.pick([0, 1_000, 60_000])
+  const full = maker.pick([false, false, true])
+  return { do: 'beat', holder: maker.pick(HOLDERS), types, full, ttlMs }
 }
 
 function drawRead(maker: Maker, peek: readonly Peeked[]): Command {

@@ -159,11 +159,14 @@ export function dependentsOf(world: World, id: string, after: number, limit: num
 export function standingOf(world: World, id: string): Standing {
   const row = find(world, id)
   if (row === undefined) throw new Error(`There is no job ${id}.`)
+  const live = [...world.workers.values()].filter((worker) => world.now() < worker.until)
+  const able = live.filter((worker) => worker.types.includes(row.job.type))
   const ahead = world.rows.filter(
     (other) =>
       other !== row &&
       other.job.pool === row.job.pool &&
       other.status === 'ready' &&
+      live.some((worker) => worker.types.includes(other.job.type)) &&
       world.rules.comesBefore(other, row),
   )
   const waitsForLane = row.status === 'waiting' && needsOf(row) === 0
@@ -178,9 +181,8 @@ export function standingOf(world: World, id: string): Standing {
         const status = statusOf(world, dep.id)
         return { ...dep, status: status === 'unknown' && state === 'dead' ? 'failed' : status }
       }),
-    served: [...world.workers.values()].some(
-      (worker) => world.now() < worker.until && worker.types.includes(row.job.type),
-    ),
+    served: able.length > 0,
+    full: able.length > 0 && able.every((worker) => worker.full),
   }
 }
 

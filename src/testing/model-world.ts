@@ -112,7 +112,7 @@ export interface World {
   outcomes: Outcome[]
   log: JobEvent[]
   pools: Map<string, PoolSettings>
-  workers: Map<string, { types: readonly string[]; until: number }>
+  workers: Map<string, { types: readonly string[]; full: boolean; until: number }>
   lastSeq: number
   lastLease: number
   lastEvent: number

@@ -64,8 +64,8 @@ export function modelStore({ now, rules }: ModelOptions): ModelStore {
       }),
     extend: async (ask, tell) => told(world, tell, () => extendLeases(world, ask)),
     configure: async (change) => configure(world, change),
-    beat: async ({ holder, types, ttlMs }) => {
-      world.workers.set(holder, { types, until: now() + ttlMs })
+    beat: async ({ holder, types, full, ttlMs }) => {
+      world.workers.set(holder, { types, full, until: now() + ttlMs })
     },
     get: async (ids) =>
       ids.map((id) => find(world, id)).map((row) => (row === undefined ? null : viewOf(row))),

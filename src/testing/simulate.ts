@@ -86,10 +86,11 @@ class Simulation {
       raw,
       scriptOf,
       hasBegun: (lease) => this.#bodies.begun.has(lease),
+      goesOn: (lease) => this.#bodies.goesOn(lease),
     }
     this.#oracles = new Oracles(this.#watch)
-    this.#operators = new Operators(this.#watch)
     const { graceMs, maxZombies, link } = plan.settings
+    this.#operators = new Operators(this.#watch, link.duplicate > 0)
     // Two calls that run into their timeouts, and the pauses before they are made again.
     const slackMs = 2 * link.clientTimeoutMs + 3_000
     this.#bodies = new Bodies(this.#watch, { graceMs, maxZombies, slackMs }, this.#operators)

@@ -13,7 +13,7 @@ const POOL = { concurrency: 2, paused: false, running: 0 }
 type Standing = ExplainFacts['standing']
 
 function facts(standing: Partial<Standing> = {}, more: Partial<ExplainFacts> = {}): ExplainFacts {
-  const idle = { ahead: 0, pool: POOL, laneHolder: undefined, deps: [], served: true }
+  const idle = { ahead: 0, pool: POOL, laneHolder: undefined, deps: [], served: true, full: false }
   return { standing: { ...idle, ...standing }, now: NOW, ...more }
 }
 
@@ -141,11 +141,18 @@ const ANSWERS: readonly [string, StoredJob, ExplainFacts, string, ...string[]][]
   ],
   ['a free slot', jobOf({ status: 'ready' }), facts({ ahead: 3 }), 'next', 'starts at once'],
   [
-    'a body of its own, which needs no handler elsewhere',
+    'a body of its own that no scheduler is there to call',
     jobOf({ status: 'ready', body: {} }),
     facts({ served: false }),
-    'next',
-    'starts at once',
+    'no-handler',
+    'no scheduler is running',
+  ],
+  [
+    'workers that take nothing for their zombies',
+    jobOf({ status: 'ready' }),
+    facts({ full: true }),
+    'zombies',
+    'ignore their abort',
   ],
   [
     'a run',

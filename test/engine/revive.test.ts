@@ -128,3 +128,49 @@ describe('a chain', () => {
     expect((await scheduler.snapshot()).states.success).toBe(2_000)
   })
 })
+
+describe('a wide branch', () => {
+  it('is revived a page at a time, and timers get their turn meanwhile', async () => {
+    const { AxScheduler } = await import('../../src/index.ts')
+    const scheduler = new AxScheduler({ concurrency: 100 })
+    let broken = true
+    const root = () => {
+      if (broken) throw new Error('broken')
+    }
+    await scheduler.addJob({ id: 'root', execute: root })
+    scheduler.define('leaf', () => {})
+    const leaves = Array.from({ length: 9_000 }, () => ({ type: 'leaf', deps: ['root'] }))
+    await scheduler.addJobs(leaves)
+    await scheduler.idle()
+    expect((await scheduler.snapshot()).states.cancelled).toBe(9_000)
+    broken = false
+    let turns = 0
+    const timer = setInterval(() => {
+      turns += 1
+    }, 1)
+    await scheduler.retry('root', { downstream: true })
+    clearInterval(timer)
+    await scheduler.idle()
+    expect((await scheduler.snapshot()).states.success).toBe(9_001)
+    expect(turns).toBeGreaterThan(0)
+    await scheduler.close()
+  })
+
+  it('leaves out a job that failed by itself with the code of a failed dependency', async () => {
+    const { open, pass } = world()
+    const scheduler = open()
+    let starts = 0
+    const alike = () => {
+      starts += 1
+      throw Object.assign(new Error('alike'), { code: 'DEPENDENCY_FAILED' })
+    }
+    await scheduler.addJobs([
+      { id: 'root', ...fails },
+      { id: 'after', deps: [{ id: 'root', on: 'end' }], execute: alike },
+    ])
+    await pass(scheduler.idle())
+    await scheduler.retry('root', { downstream: true })
+    await pass(scheduler.idle())
+    expect(starts).toBe(1)
+  })
+})

@@ -418,3 +418,18 @@ describe('addMany', () => {
     expect(await codeOf(scheduler.addJobs([undefined as never]))).toBe('INVALID_JOB')
   })
 })
+
+describe('a payload', () => {
+  it('is what it was at the call, for the first job as for every other', async () => {
+    const { open, pass } = world()
+    const scheduler = open()
+    scheduler.define('t', ({ payload }) => payload)
+    const payload = { n: 1 }
+    const first = scheduler.addJob({ type: 't', payload })
+    const batch = scheduler.addJobs([{ type: 't', payload }])
+    payload.n = 2
+    const handles = [await pass(first), ...(await pass(batch))]
+    const results = await pass(Promise.all(handles.map((handle) => handle.result())))
+    expect(results).toEqual([{ n: 1 }, { n: 1 }])
+  })
+})

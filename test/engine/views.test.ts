@@ -5,7 +5,7 @@ import { STATUSES } from '../../src/core/job.ts'
 import type { JobFilter, JobInput } from '../../src/core/types.ts'
 import { AxScheduler } from '../../src/index.ts'
 import type { ListPage } from '../../src/store/store.ts'
-import { all, body, codeOf, takes, tapped, watchForLeaks, world } from './helpers.ts'
+import { all, body, codeOf, faulty, takes, tapped, watchForLeaks, world } from './helpers.ts'
 
 watchForLeaks()
 
@@ -310,21 +310,76 @@ describe('explain', () => {
     expect(why.text).toContain('"a"')
   })
 
-  it('says that a job was lost, and that one is next', async () => {
-    const { open } = world()
-    const scheduler = open({ autoStart: false })
-    scheduler.define('t', () => 1)
+  it('says that a job is next while its worker has not looked yet', async () => {
+    const { open, store } = world()
+    const slow = faulty(store())
+    const scheduler = open({ store: slow.store })
+    await scheduler.start()
+    slow.decide = (call) => (call === 'lease' ? 'refuse' : 'ok')
     await scheduler.addJob({ id: 'own', ...noop })
     expect((await scheduler.explain('own')).reason).toBe('next')
   })
 
   it('gives the place in line exactly up to 1,000', async () => {
     const { open } = world()
-    const scheduler = open({ concurrency: 0, autoStart: false })
+    const scheduler = open({ concurrency: 0 })
     await scheduler.addJobs(Array.from({ length: 1_500 }, (_, n) => ({ id: `j${n}`, ...noop })))
     expect((await scheduler.explain('j0')).position).toBe(1)
     expect((await scheduler.explain('j998')).position).toBe(999)
     expect((await scheduler.explain('j999')).position).toBe(1_000)
     expect('position' in (await scheduler.explain('j1400'))).toBe(false)
+  })
+})
+
+describe('explain of a job that nobody can start', () => {
+  it('says that no scheduler runs which could call its handler', async () => {
+    const { open } = world()
+    const scheduler = open({ autoStart: false })
+    await scheduler.addJob({ id: 'a', execute: () => 1 })
+    const { reason, text } = await scheduler.explain('a')
+    expect([reason, text]).toEqual(['no-handler', expect.stringContaining('no scheduler')])
+  })
+
+  it('names the zombies that hold a worker up, until one of them ends', async () => {
+    const { open, runtime } = world()
+    const scheduler = open({ maxZombies: 1, graceMs: 10 })
+    const deaf = body<void>()
+    await scheduler.addJob({ id: 'deaf', timeout: 10, execute: deaf.execute })
+    await runtime.advance(30)
+    expect(scheduler.zombies()).toHaveLength(1)
+    await scheduler.addJob({ id: 'held up', execute: () => 1 })
+    await runtime.advance(1)
+    expect(await scheduler.explain('held up')).toMatchObject({ reason: 'zombies' })
+    deaf.end()
+    await runtime.advance(1)
+    expect(await scheduler.explain('held up')).toMatchObject({ status: 'success' })
+  })
+
+  it('counts only jobs in line that somebody serves', async () => {
+    const { open, runtime } = world()
+    const scheduler = open(1)
+    const blocker = body<void>()
+    await scheduler.addJob({ execute: blocker.execute })
+    const nobody = Array.from({ length: 5 }, () => ({ type: 'nobody', priority: 90 }))
+    await scheduler.addJobs([...nobody, { id: 'x', execute: () => 1 }])
+    await runtime.advance(1)
+    expect(await scheduler.explain('x')).toMatchObject({ reason: 'pool-full', position: 1 })
+    blocker.end()
+    await runtime.advance(1)
+  })
+})
+
+describe('retention near zero', () => {
+  it('keeps up with a busy store: what has ended does not pile up', async () => {
+    const scheduler = new AxScheduler({ keep: { success: 0, outcomes: 0, log: 0 } })
+    scheduler.define('noop', () => {})
+    const left: number[] = []
+    for (let round = 0; round < 4; round += 1) {
+      await scheduler.addMany(Array.from({ length: 10_000 }, () => ({ type: 'noop' })))
+      await scheduler.idle()
+      left.push((await scheduler.snapshot()).total)
+    }
+    expect(Math.max(...left)).toBeLessThan(10_000)
+    await scheduler.close()
   })
 })

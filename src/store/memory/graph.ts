@@ -5,6 +5,7 @@ import { findCycle } from '../../core/cycle.ts'
 import { type Dep, hasEnded, type JobStatus, type NewJob } from '../../core/job.ts'
 import { afterEnd, type Counts, isDoomed, quorumOf, satisfies } from '../../core/quorum.ts'
 import { Fifo } from '../../kit/fifo.ts'
+import { LIMITS } from '../limits.ts'
 import type { JobRecord } from './record.ts'
 
 export type EdgeState = 'open' | 'satisfied' | 'dead'
@@ -171,6 +172,7 @@ export class Graph {
       const outcome = { id: record.id, end: record.status, until: now + keepMs }
       this.#outcomes.set(record.id, outcome)
       this.#oldOutcomes.push(outcome)
+      if (this.#oldOutcomes.size > LIMITS.memoryOutcomes) this.#dropOutcome()
     }
     return free
   }
@@ -180,35 +182,57 @@ export class Graph {
     for (let count = 0; count < limit; count += 1) {
       const oldest = this.#oldOutcomes.peek()
       if (oldest === undefined || oldest.until > now) return
-      this.#oldOutcomes.shift()
-      if (this.#outcomes.get(oldest.id) === oldest) this.#outcomes.delete(oldest.id)
+      this.#dropOutcome()
+    }
+  }
+
+  #dropOutcome(): void {
+    const oldest = this.#oldOutcomes.shift()
+    if (oldest !== undefined && this.#outcomes.get(oldest.id) === oldest) {
+      this.#outcomes.delete(oldest.id)
     }
   }
 
   /**
-   * The loop that a group would close, or null. Only inside the group, unless one of its jobs
-   * fills a ghost: nothing older can lead back to a job that nobody has named.
+   * The loop that a group would close, or null. A loop that leads through older jobs leads through
+   * one that fills a ghost: nothing older can lead back to a job that nobody has named. For those
+   * both directions are walked in turn, and the shorter walk ends the search: a job with one
+   * dependent at the end of a chain of a million costs two steps.
    */
   loopOf(jobs: readonly NewJob[], now: number): readonly string[] | null {
     const group = new Map(jobs.map((job) => [job.id, job]))
-    const starts: string[] = []
-    let outside = false
-    for (const job of jobs) {
-      if (job.deps.length === 0) continue
-      starts.push(job.id)
-      outside ||= this.#nodes.has(job.id)
-    }
-    if (starts.length === 0) return null
-    return findCycle(starts, (id) => {
-      const fresh = group.get(id)
-      if (fresh !== undefined) {
-        const unmet = (dep: Dep) => group.has(dep.id) || this.#look(dep, now) !== 'satisfied'
-        return fresh.deps.flatMap((dep) => (unmet(dep) ? dep.id : []))
-      }
-      const record = outside ? this.#records.get(id) : undefined
-      if (record === undefined || record.status === 'success') return []
-      return record.has.edges.flatMap((edge) => (edge.state === 'satisfied' ? [] : edge.dep.id))
-    })
+    const linked = jobs.filter((job) => job.deps.length > 0)
+    const within = (id: string) => this.#unmet(group, group.get(id), now)
+    const ids = linked.map((job) => job.id)
+    const loop = findCycle(ids, within)
+    if (loop !== null) return loop
+    const fillers = ids.filter((id) => this.#nodes.has(id))
+    if (fillers.length === 0) return null
+    const up = (id: string) => (group.has(id) ? within(id) : this.#needed(id))
+    const inGroup = namersOf(jobs)
+    const down = (id: string) => [...(inGroup.get(id) ?? []), ...this.#needing(id)]
+    return doMeet(fillers, up, down) ? findCycle(ids, up) : null
+  }
+
+  /** What a new job waits for: all of its dependencies but those that are satisfied already. */
+  #unmet(group: ReadonlyMap<string, NewJob>, job: NewJob | undefined, now: number): string[] {
+    const deps = job?.deps ?? []
+    const waits = (dep: Dep) => group.has(dep.id) || this.#look(dep, now) !== 'satisfied'
+    return deps.flatMap((dep) => (waits(dep) ? dep.id : []))
+  }
+
+  /** What a known job needs, or would need if it were revived. */
+  #needed(id: string): string[] {
+    const record = this.#records.get(id)
+    if (record === undefined || record.status === 'success') return []
+    return record.has.edges.flatMap((edge) => (edge.state === 'satisfied' ? [] : edge.dep.id))
+  }
+
+  /** The same from the other end: the known jobs that need this one. */
+  #needing(id: string): string[] {
+    const edges = this.#nodes.get(id)?.dependents ?? []
+    const needs = (edge: Edge) => edge.state !== 'satisfied' && edge.from.status !== 'success'
+    return edges.flatMap((edge) => (needs(edge) ? edge.from.id : []))
   }
 
   /** The jobs that name an id, in order of insertion, after a seq. */
@@ -281,4 +305,52 @@ function inOrder(node: GraphNode): readonly Edge[] {
     node.sorted = true
   }
   return node.dependents
+}
+
+/** Who names whom within a group. */
+function namersOf(jobs: readonly NewJob[]): ReadonlyMap<string, readonly string[]> {
+  const namers = new Map<string, string[]>()
+  for (const job of jobs) {
+    for (const dep of job.deps) {
+      const known = namers.get(dep.id)
+      if (known === undefined) namers.set(dep.id, [job.id])
+      else known.push(job.id)
+    }
+  }
+  return namers
+}
+
+/**
+ * Whether anything lies both upwards and downwards of these jobs: without that, none of them is
+ * on a loop. One step in each direction in turn, until they meet or one has been everywhere.
+ */
+function doMeet(
+  starts: readonly string[],
+  up: (id: string) => readonly string[],
+  down: (id: string) => readonly string[],
+): boolean {
+  const seen = [new Set<string>(), new Set<string>()] as const
+  const walks = [walk(starts, up, seen[0]), walk(starts, down, seen[1])] as const
+  for (let side: 0 | 1 = 0; ; side = side === 0 ? 1 : 0) {
+    const { value, done } = walks[side].next()
+    if (done === true) return false
+    if (seen[side === 0 ? 1 : 0].has(value)) return true
+  }
+}
+
+/** Every id that is reached, once; `seen` has those that have been told. */
+function* walk(
+  starts: readonly string[],
+  next: (id: string) => readonly string[],
+  seen: Set<string>,
+): Generator<string, undefined> {
+  const open = [...starts]
+  for (let id = open.pop(); id !== undefined; id = open.pop()) {
+    for (const reached of next(id)) {
+      if (seen.has(reached)) continue
+      seen.add(reached)
+      open.push(reached)
+      yield reached
+    }
+  }
 }

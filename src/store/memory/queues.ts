@@ -115,10 +115,11 @@ export class Pools {
     for (const pool of this.#pools.values()) yield* pool.held
   }
 
-  /** Ready jobs of the pool that come before this one. */
-  ahead(record: JobRecord): number {
+  /** Ready jobs of the pool that come before this one, of the types that somebody serves. */
+  ahead(record: JobRecord, served: ReadonlySet<string> | null): number {
     let ahead = 0
-    for (const queue of record.queue.pool.queues.values()) {
+    for (const queue of record.queue.pool.ready) {
+      if (served === null || !(queue.bodies || served.has(queue.type))) continue
       ahead += queue.heap.countBefore(record.rank, record.seq, LIMITS.position - ahead)
     }
     return ahead

@@ -37,6 +37,7 @@ export class Bodies {
   readonly live = new Set<Body>()
   /** Every lease under which a body has begun. */
   readonly begun = new Set<number>()
+  readonly #byLease = new Map<number, Body>()
   readonly #watch: Watch
   readonly #limits: BodyLimits
   readonly #submitter: Submitter
@@ -74,6 +75,13 @@ export class Bodies {
       body.deafUntil = 0
       body.wake?.()
     }
+  }
+
+  /** Whether the body under a lease, in a process awake throughout, was not told to stop. */
+  goesOn(lease: number): boolean {
+    const body = this.#byLease.get(lease)
+    if (body === undefined || body.settledAt !== undefined || !body.node.alive) return false
+    return body.abortedAt === undefined && body.node.lastStall < body.startedAt
   }
 
   /** Bodies of a process that were told to stop, have used up their grace and go on. */
@@ -118,7 +126,12 @@ export class Bodies {
     const lease = seen?.job.lease
     if (seen?.starts !== body.attempt || lease?.holder !== body.node.holder) return
     body.seq = seen.job.seq
+    const { deadline } = seen.job
+    const { time } = this.#watch.world
+    const text = () => `${body.id}: starts ${time - deadline} ms after the end of its lease`
+    expect(this.#watch, 11, deadline > time, text, [body.id])
     this.begun.add(lease.number)
+    this.#byLease.set(lease.number, body)
   }
 
   /** 17: the abort comes at the timeout, and the job is off by timeout and grace. */

@@ -65,11 +65,26 @@ const FACT_OF: Readonly<Record<string, FactType>> = {
   revive: 'retry',
 }
 
+function meets(fact: FactType, states: readonly (JobStatus | 'gone')[]): string[] {
+  return states.map((state) => `${fact} x ${state}`)
+}
+
 /**
- * Pairs that cannot be seen at the store, each because whoever decides has read the job first:
- * what it decides for one state reaches another only if the job moved on the way.
+ * The pairs that a thousand seeds have to show. The others are as good as impossible, because
+ * whoever decides has read the job first: a job that ran keeps its lane and waits for nobody; a
+ * hold is settled by its one holder, and `retry` waits for that; so it takes a packet that is
+ * late by a whole revival to see them, and a few seeds in a thousand do.
  */
-const UNSEEN: ReadonlySet<string> = new Set<string>()
+const EXPECTED_FACTS: readonly string[] = [
+  ...meets('succeeded', ['pending', 'ready', 'running', 'success', 'failed', 'gone']),
+  ...meets('failed', ['pending', 'ready', 'running', 'success', 'failed', 'gone']),
+  ...meets('timedOut', ['pending', 'ready', 'running', 'failed']),
+  ...meets('returned', ['running', 'ready']),
+  ...meets('settled', ['cancelled']),
+  ...meets('overdue', STATES),
+  ...meets('cancel', ['pending', 'waiting', 'ready', 'running', 'success', 'cancelled', 'gone']),
+  ...meets('retry', ['waiting', 'ready', 'failed', 'cancelled']),
+]
 
 const MAX_INVARIANT = 42
 
@@ -184,13 +199,11 @@ function allPairs(): string[] {
 }
 
 function expectedCells(): string[] {
-  const facts = [...new Set(Object.values(FACT_OF))]
-  const met = facts.flatMap((fact) => STATES.map((state) => `${fact} x ${state}`))
   return [
     ...INVARIANTS.map((each) => `invariant: ${each}`),
     ...FAULTS.map((name) => `fault: ${name}`),
     ...CODES.map((name) => `code: ${name}`),
-    ...met.filter((cell) => !UNSEEN.has(cell)).map((cell) => `fact: ${cell}`),
+    ...EXPECTED_FACTS.map((cell) => `fact: ${cell}`),
     ...allPairs().map((pair) => `pair: ${pair}`),
   ]
 }

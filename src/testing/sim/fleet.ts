@@ -210,10 +210,12 @@ export class Fleet {
     const { view, world } = this.#watch
     for (const seen of [...view.of('running'), ...view.holds]) {
       const { job } = seen
+      const { lease } = job
+      if (lease?.holder !== node.holder) continue
+      const text = () => `${job.id}: closed ${node.label} has left lease ${lease.number}`
       // What it was never told of, or could not write in an outage, runs out by itself.
-      if (job.lease?.holder !== node.holder || job.lease === undefined) continue
-      const text = () => `${job.id}: closed ${node.label} has left lease ${job.lease?.number}`
-      const excused = !world.healed || job.deadline <= world.time
+      const heard = this.#watch.hasBegun(lease.number)
+      const excused = !world.healed || !heard || job.deadline <= world.time
       expect(this.#watch, 38, excused, text, [job.id])
     }
   }

@@ -70,7 +70,13 @@ export class Link {
   /** When the packet before will be there, in each direction: for links that keep the order. */
   readonly #arrival = { to: 0, from: 0 }
 
-  constructor(node: SimNode, far: Far, settings: LinkSettings, coverage: Coverage, leaseMs: number) {
+  constructor(
+    node: SimNode,
+    far: Far,
+    settings: LinkSettings,
+    coverage: Coverage,
+    leaseMs: number,
+  ) {
     this.#healthyMs = Math.floor(leaseMs / 20)
     this.#node = node
     this.#far = far
@@ -136,7 +142,7 @@ export class Link {
         if (!open) return
         open = false
         timer.cancel()
-        const text = `The store did not answer ${call.name}: ${why}. Whether it happened is unknown.`
+        const text = `No answer to ${call.name}: ${why}. Whether it happened is unknown.`
         reject(new AxError('STORE_UNAVAILABLE', text))
       },
     }

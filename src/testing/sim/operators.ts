@@ -25,11 +25,14 @@ export class Operators implements Submitter {
   /** Calls of `result()` that have not settled, with the process that waits. */
   readonly pending = new Set<{ readonly id: string; readonly process: Process }>()
   readonly #watch: Watch
+  readonly #doubled: boolean
   #fleet!: Fleet
   #bodies!: Bodies
 
-  constructor(watch: Watch) {
+  /** `doubled`: a refused request may arrive once more, and be granted then. */
+  constructor(watch: Watch, doubled: boolean) {
     this.#watch = watch
+    this.#doubled = doubled
   }
 
   connect(fleet: Fleet, bodies: Bodies): void {
@@ -65,8 +68,16 @@ export class Operators implements Submitter {
       return
     }
     this.done += 1
+    if (op.kind === 'add') this.#noteRepeats(op.jobs, op.index)
     world.trace.add(`${world.time} ${process.node.label} ${op.kind} ${op.index}`)
     process.node.after(0, () => this.#attempt(process, op))
+  }
+
+  /** What is submitted again, alone, may be stored although its first batch is refused. */
+  #noteRepeats(jobs: readonly Spec[], index: number): void {
+    for (const { id, script } of jobs) {
+      if (id !== undefined && script.op !== index) this.#watch.view.uncertain.add(id)
+    }
   }
 
   async #attempt(process: Process, op: Op): Promise<void> {
@@ -149,11 +160,12 @@ export class Operators implements Submitter {
       }
       return
     }
-    if (!REFUSALS.includes(code)) return
+    if (!REFUSALS.includes(code) || this.#doubled) return
     for (const { id, script } of jobs) {
       if (id === undefined || script.op !== op.index || view.uncertain.has(id)) continue
-      const text = () => `${id}: refused with ${code}, and stored`
-      expect(this.#watch, 40, !view.jobs.has(id), text, [id])
+      const seen = view.jobs.get(id)
+      const stored = seen !== undefined && this.#watch.scriptOf(seen.job)?.op === op.index
+      expect(this.#watch, 40, !stored, () => `${id}: refused with ${code}, and stored`, [id])
     }
   }
 

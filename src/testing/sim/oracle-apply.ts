@@ -85,6 +85,9 @@ function judgeForce(watch: Watch, { now, call }: Commit, met: Met, seen: Seen): 
     const own = 'lease' in move.expect && job.lease?.holder === call.node.holder
     const over = own || job.deadline <= now
     expect(watch, 9, over, () => `${job.id}: reaped ${job.deadline - now} ms early`, [job.id])
+    const number = job.lease?.number ?? 0
+    const text = () => `${job.id}: lease ${number} is lost, and its body was not told to stop`
+    expect(watch, 11, own || !watch.goesOn(number), text, [job.id])
   }
   if (move.step === 'cascade') {
     expect(watch, 30, view.isDoomed(seen), () => `${job.id}: cancelled without doom`, own)

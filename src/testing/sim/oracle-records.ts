@@ -171,7 +171,8 @@ export function checkBackoff(watch: Watch, seen: Seen, event: JobEvent): void {
   if (event.event === 'job:lost') {
     const losses = seen.lost - seen.lostBefore
     const most = losses <= 1 ? 0 : Math.min(600_000, 1_000 * 4 ** (losses - 2))
-    return say(most / 2, most)
+    say(most / 2, most)
+    return
   }
   const failure = seen.attempts - seen.attemptsBefore
   const grown =

@@ -21,6 +21,8 @@ export interface Watch {
   scriptOf(job: StoredJob): Script | undefined
   /** Whether a body has begun under that lease. */
   hasBegun(lease: number): boolean
+  /** A body that goes on under that lease, awake all the time and not told to stop. */
+  goesOn(lease: number): boolean
 }
 
 /** One write, with everything that it has done. */
@@ -43,5 +45,9 @@ export function expect(
   jobs: readonly string[] = [],
 ): void {
   watch.coverage.checked(invariant)
-  if (!holds) throw new Violation(invariant, text(), jobs)
+  if (holds) return
+  const violation = new Violation(invariant, text(), jobs)
+  // What is thrown inside a body is caught by the engine, and is not forgotten all the same.
+  watch.world.failed ??= violation
+  throw violation
 }

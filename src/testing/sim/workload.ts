@@ -129,7 +129,10 @@ class Workload {
     const id = this.#graphs.anyId(this.#random)
     const again = this.#swarm.on.has('retry again')
     const wishes: readonly OpAction[] = again
-      ? [{ kind: 'cancel', id }, { kind: 'retry', id, downstream: this.#random.chance(0.5) }]
+      ? [
+          { kind: 'cancel', id },
+          { kind: 'retry', id, downstream: this.#random.chance(0.5) },
+        ]
       : [{ kind: 'cancel', id }]
     return Array.from({ length: this.#random.int(2, 5) }, () => this.#random.pick(wishes))
   }

@@ -9,7 +9,7 @@ import { hashText, Random } from './random.ts'
 export const EPOCH = 1_700_000_000_000
 
 /** More events than this in one run mean that something spins. */
-const MAX_EVENTS = 400_000
+const MAX_EVENTS = 250_000
 
 interface Event {
   time: number
@@ -42,6 +42,8 @@ export class World {
   time = EPOCH
   /** No new faults from here on. */
   healed = false
+  /** The first thing that went wrong: it ends the run after the event in which it was found. */
+  failed: Error | undefined = undefined
   readonly seed: number
   readonly trace: Trace
   events = 0
@@ -104,6 +106,7 @@ export class World {
       failed.yes = true
     })
     await drain()
+    if (this.failed !== undefined) throw this.failed
     if (failed.yes) throw failed.error
   }
 
