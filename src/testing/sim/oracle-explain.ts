@@ -76,14 +76,18 @@ function opinionOnReady(watch: Watch, seen: Seen): Opinion {
   const { view, world } = watch
   const { job } = seen
   const workers = [...view.workers.values()].filter((worker) => worker.until > world.time)
-  const served = workers.some((worker) => worker.types.includes(job.type))
-  if (!served && job.body === undefined) return { reason: 'no-handler' }
+  const runs = (worker: (typeof workers)[number], other: typeof job) =>
+    other.body !== undefined || worker.types.includes(other.type)
+  const able = workers.filter((worker) => runs(worker, job))
+  if (able.length === 0) return { reason: 'no-handler' }
+  if (able.every((worker) => worker.full)) return { reason: 'zombies' }
   const pool = view.pool(job.pool)
   if (pool.paused) return { reason: 'paused' }
   if (view.used(job.pool) < pool.concurrency) return { reason: 'next' }
   let ahead = 0
   for (const other of view.of('ready')) {
-    if (other.job.pool === job.pool && comesBefore(other.job, job)) ahead += 1
+    if (other.job.pool !== job.pool || !comesBefore(other.job, job)) continue
+    if (workers.some((worker) => runs(worker, other.job))) ahead += 1
   }
   return { reason: 'pool-full', position: ahead + 1 }
 }

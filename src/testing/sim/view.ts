@@ -67,7 +67,7 @@ export class View {
   /** Who serves what, by what was last heard of them. */
   readonly workers = new Map<
     string,
-    { readonly types: readonly string[]; readonly until: number }
+    { readonly types: readonly string[]; readonly full: boolean; readonly until: number }
   >()
   /** Every id that was ever given to a job. */
   readonly ever = new Set<string>()
@@ -91,7 +91,12 @@ export class View {
 
   beat(worker: WorkerBeat, now: number): void {
     if (worker.ttlMs === 0) this.workers.delete(worker.holder)
-    else this.workers.set(worker.holder, { types: worker.types, until: now + worker.ttlMs })
+    else
+      this.workers.set(worker.holder, {
+        types: worker.types,
+        full: worker.full,
+        until: now + worker.ttlMs,
+      })
   }
 
   /** `fresh`: ids that come with it, in one insertion: whatever they were before, they are open. */
