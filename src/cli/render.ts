@@ -218,7 +218,8 @@ function tableLines(report: RunReport, look: Look): string[] {
 const HEADS = ['job', 'state', 'attempts', 'queued', 'ran', 'cause'] as const
 
 function cellsOf(job: JobReport): readonly string[] {
-  const started = job.attempts > 0
+  // What a stop handed back has used no attempt, and did run.
+  const started = job.attempts > 0 || job.ranMs > 0
   return [
     oneLine(job.name),
     `${SIGNS[job.state]} ${job.state}`,

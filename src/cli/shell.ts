@@ -1,5 +1,6 @@
 // Owns one run of a shell command: its process group, its output, its end.
-// May never leave a process of its group behind when it was told to stop, or when ax exits.
+// May never leave a process of its group behind when it is told to stop, or when ax exits while it
+// runs. What a command that ends by itself leaves in the background is its own business.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'

@@ -82,7 +82,8 @@ function startPicture(scheduler: AxScheduler, view: View, screen: Screen): () =>
   const timer = setInterval(refresh, EXPLAIN_MS)
   timer.unref()
   setImmediate(refresh)
-  const current = () => waiting.filter(({ id }) => isHeldUp(view.rows.get(id)))
+  // Once there is a notice the run is stopping: that explains them all.
+  const current = () => (view.notice ? [] : waiting.filter(({ id }) => isHeldUp(view.rows.get(id))))
   screen.show(() => liveLines(view, current(), Date.now(), screen.look()))
   return () => {
     clearInterval(timer)

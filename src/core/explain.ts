@@ -184,6 +184,10 @@ function explainReady(job: StoredJob, { standing }: ExplainFacts): Answer {
     return { reason: 'paused', text }
   }
   const { running, concurrency } = standing.pool
+  if (concurrency === 0) {
+    const text = `${named(job)} waits because pool ${pool} has a concurrency of 0. Raise it.`
+    return { reason: 'pool-full', text, position: standing.ahead + 1 }
+  }
   if (running < concurrency) {
     const text = `${named(job)} is ready and pool ${pool} has a free slot. It starts at once.`
     return { reason: 'next', text }

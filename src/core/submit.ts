@@ -15,7 +15,6 @@ export { backoffFunctionOf, resolveType, type TypeTerms } from './terms.ts'
 /** What a job carries with it by reference, where the store keeps references. */
 export interface JobBody {
   readonly execute: (context: JobContext) => unknown
-  readonly payload: unknown
   readonly backoff?: (attempt: number, random: number) => number
 }
 
@@ -163,11 +162,10 @@ function payloadOf(input: JobInput, context: SubmitContext): Stored {
 
 /** Its back-off function is its own, or its type's if it brings no back-off at all. */
 function bodyOf(input: JobInput, policy: TypeTerms): JobBody {
-  const { execute, payload } = input
+  const { execute } = input
   const backoff = input.backoff ?? policy.backoffFunction
   return {
     execute: execute as JobBody['execute'],
-    payload,
     ...(typeof backoff === 'function' ? { backoff } : {}),
   }
 }

@@ -27,8 +27,6 @@ export interface TypeTerms {
   readonly terms: Terms
   readonly backoffFunction?: (attempt: number, random: number) => number
   readonly retryable?: (error: unknown) => boolean
-  /** The type's jobs are retried unless they say otherwise. */
-  readonly hasRetries: boolean
   /** Given, not derived: then it holds for jobs with retries of their own, too. */
   readonly maxLost?: number
 }
@@ -50,7 +48,6 @@ export const DEFAULT_TYPE: TypeTerms = Object.freeze({
     maxLost: MIN_LOST,
     idempotent: true,
   }),
-  hasRetries: false,
 })
 
 const POLICY_KEYS: readonly (keyof TypePolicy)[] = [
@@ -79,7 +76,6 @@ export function resolveType(type: string, policy: TypePolicy): TypeTerms {
     pool: pool === undefined ? DEFAULT_TYPE.pool : checkName(named('pool'), pool, code),
     priority: priority === undefined ? PRIORITY.default : priorityOf(named, priority, code),
     terms: Object.freeze(maxLost === undefined ? terms : { ...terms, maxLost }),
-    hasRetries: terms.retries > 0,
     ...(typeof policy.backoff === 'function' ? { backoffFunction: policy.backoff } : {}),
     ...(retryable === undefined
       ? {}

@@ -20,6 +20,7 @@ import { snapshotOf, viewOf } from '../core/view.ts'
 import type { Runtime } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
 import type { Hint, Store } from '../store/store.ts'
+import { Breath } from './breath.ts'
 import { Client } from './client.ts'
 import { checkBatch, checkEdges, checkSource } from './errors.ts'
 import { EVENT_NAMES, type EventName, type SchedulerEvents } from './events.ts'
@@ -188,10 +189,12 @@ export abstract class SchedulerBase {
     checkSource(jobs)
     let added = 0
     let batch: JobInput[] = []
+    const breath = new Breath(this.#settings.runtime)
     const store = async () => {
       const handles = await this.addJobs(batch)
       added += handles.filter((handle) => handle.added).length
       batch = []
+      await breath.take()
     }
     for await (const job of jobs) {
       batch.push(job)

@@ -343,7 +343,10 @@ export class Worker {
     const rule = this.#registry.termsOf(run.job.type)?.retryable
     if (rule === undefined) return isRetryableFailure(error)
     try {
-      return rule(error) === true
+      const answer: unknown = rule(error)
+      if (typeof answer === 'boolean') return answer
+      this.#complain(`the retryable rule of type ${run.job.type} did not say true or false`, answer)
+      return false
     } catch (thrown) {
       this.#complain(`the retryable rule of type ${run.job.type} threw`, thrown)
       return isRetryableFailure(error)

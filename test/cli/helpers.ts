@@ -92,3 +92,10 @@ function isAlive(pid: number): boolean {
   const stat = join('/proc', String(pid), 'stat')
   return !existsSync(stat) || !/\) [ZX] /.test(readFileSync(stat, 'utf8'))
 }
+
+/** Settles once a file has something in it: a shell has begun, and said so. */
+export async function written(file: string): Promise<void> {
+  while (!existsSync(file) || readFileSync(file, 'utf8') === '') {
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+}

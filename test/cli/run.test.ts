@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { prepare } from '../../scripts/prepare.mjs'
 import type { JobReport, RunReport } from '../../src/cli/report.ts'
-import { Ax, ax, type Ended, folderOf, gone } from './helpers.ts'
+import { Ax, ax, type Ended, folderOf, gone, written } from './helpers.ts'
 
 beforeAll(prepare, 120_000)
 
@@ -384,12 +384,13 @@ jobs:
     const folder = inFolder({ 'flow.yaml': SLOW })
     const run = new Ax(['run', 'flow.yaml'], folder)
     await run.seen(/slow +running/)
+    await written(join(folder, 'shell'))
     run.child.kill('SIGINT')
     await run.seen(/Stopping/)
     run.child.kill('SIGTERM')
     const { code, out } = await run.ended
     expect(out).toContain('Aborting 1 running job.')
-    expect(out).toMatch(/\nslow +○ ready .*The run was interrupted\.\n/)
+    expect(out).toMatch(/\nslow +○ ready +0\/1 .*The run was interrupted\.\n/)
     await gone(readFileSync(join(folder, 'shell'), 'utf8'))
     expect(code).toBe(130)
   })
@@ -412,6 +413,7 @@ jobs: { deaf: { run: 'trap "" TERM; echo $$ > shell; while :; do sleep 0.1; done
     })
     const run = new Ax(['run', 'flow.yaml'], folder)
     await run.seen(/deaf +running/)
+    await written(join(folder, 'shell'))
     run.child.kill('SIGINT')
     await run.seen(/Stopping/)
     run.child.kill('SIGTERM')

@@ -359,10 +359,9 @@ describe('a policy', () => {
   it('is frozen, and complete', () => {
     const retryable = () => true
     const type = resolveType('mail', { pool: 'p', retries: 2, idempotent: false, retryable })
-    expect(type).toMatchObject({ pool: 'p', priority: 50, hasRetries: true, retryable })
+    expect(type).toMatchObject({ pool: 'p', priority: 50, retryable })
     expect(type.terms).toMatchObject({ retries: 2, maxLost: 3, idempotent: false })
     expect(Object.isFrozen(type) && Object.isFrozen(type.terms)).toBe(true)
-    expect(resolveType('mail', {}).hasRetries).toBe(false)
   })
 
   it.each([
