@@ -213,6 +213,7 @@ describe('explain', () => {
       'stopping',
       'success',
       'unknown-dependency',
+      'zombies',
     ])
   })
 
