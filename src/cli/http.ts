@@ -86,9 +86,8 @@ export async function request(wanted: Request, context: JobContext): Promise<unk
   const name = `${wanted.method} ${wanted.url}`
   try {
     const answer = await fetch(wanted.url, toInit(wanted, context))
-    const text = await readBody(answer, name)
-    if (isExpected(wanted, answer.status)) return parse(text)
-    throw unwelcome(name, answer, text)
+    if (isExpected(wanted, answer.status)) return parse(await readBody(answer, name))
+    throw unwelcome(name, answer, await readExcerpt(answer))
   } catch (error) {
     if (context.signal.aborted) throw context.signal.reason
     throw error instanceof AxError ? error : unanswered(name, error)
@@ -104,6 +103,17 @@ function toInit({ method, headers: given, body }: Request, context: JobContext):
   const isText = typeof body === 'string'
   if (!isText && !headers.has('content-type')) headers.set('content-type', 'application/json')
   return { method, headers, signal: context.signal, body: isText ? body : JSON.stringify(body) }
+}
+
+/** The beginning of an answer that nobody wants: of a long one, the rest is not waited for. */
+async function readExcerpt(answer: Response): Promise<string> {
+  let text = ''
+  const decoder = new TextDecoder()
+  for await (const chunk of answer.body ?? []) {
+    text += decoder.decode(chunk, { stream: true })
+    if (text.length > MAX_EXCERPT) break
+  }
+  return text
 }
 
 async function readBody(answer: Response, name: string): Promise<string> {

@@ -113,12 +113,18 @@ function watch(child: ChildProcess, signal: AbortSignal): Promise<unknown> {
   })
 }
 
-/** The result that a text stands for: JSON if it is, else the text without its last line end. */
+/**
+ * The result that a text stands for: JSON if it is, else the text without its last line end. A
+ * number that would not be printed like that again (a hash such as 12e4567, 1.10, twenty digits)
+ * is no number but a text.
+ */
 export function parse(text: string): unknown {
+  const plain = text.replace(/\r?\n$/, '')
   try {
-    return JSON.parse(text)
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'number' && String(value) !== plain.trim() ? plain : value
   } catch {
-    return text.replace(/\r?\n$/, '')
+    return plain
   }
 }
 

@@ -184,16 +184,17 @@ function explainReady(job: StoredJob, { standing }: ExplainFacts): Answer {
     return { reason: 'paused', text }
   }
   const { running, concurrency } = standing.pool
-  if (concurrency === 0) {
-    const text = `${named(job)} waits because pool ${pool} has a concurrency of 0. Raise it.`
-    return { reason: 'pool-full', text, position: standing.ahead + 1 }
-  }
   if (running < concurrency) {
     const text = `${named(job)} is ready and pool ${pool} has a free slot. It starts at once.`
     return { reason: 'next', text }
   }
-  const full = `All slots of pool ${pool} are taken (${running} of ${concurrency} running)`
-  const wait = 'Wait, or raise the concurrency if what lies behind the pool can bear it.'
+  const closed = concurrency === 0
+  const full = closed
+    ? `Pool ${pool} has a concurrency of 0, so nothing in it starts`
+    : `All slots of pool ${pool} are taken (${running} of ${concurrency} running)`
+  const wait = closed
+    ? 'Raise it.'
+    : 'Wait, or raise the concurrency if what lies behind the pool can bear it.'
   if (standing.ahead >= MAX_POSITION) {
     const text = `${full}, and the place of ${inText(job)} in line is beyond 1,000. ${wait}`
     return { reason: 'pool-full', text }

@@ -20,8 +20,6 @@ import type { Hub } from './hub.ts'
 import type { Registry } from './registry.ts'
 import type { LocalBody } from './worker.ts'
 
-const MAX_PAYLOAD_BYTES = 1_000_000
-
 export class Client {
   /** Stores one job, together with those of the same turn. One promise per call. */
   readonly insertOne: (job: NewJob) => Promise<JobHandle>
@@ -33,7 +31,10 @@ export class Client {
   constructor(hub: Hub, registry: Registry, powers: HandlePowers) {
     this.#hub = hub
     this.#powers = powers
-    this.insertOne = coalesce((jobs) => this.#insertSingles(jobs), { max: LIMITS.chunk })
+    this.insertOne = coalesce((jobs) => this.#insertSingles(jobs), {
+      max: LIMITS.chunk,
+      weigh: (job) => 1 + job.deps.length,
+    })
     const mint = idMaker(() => hub.runtime.random())
     this.#context = {
       typeOf: (type) => registry.termsOf(type),
@@ -41,7 +42,7 @@ export class Client {
       now: 0,
       index: undefined,
       weightOf: (priority) => weightOf(priority, null),
-      maxPayloadBytes: MAX_PAYLOAD_BYTES,
+      maxPayloadBytes: hub.settings.limits.payload,
       keepsLive: hub.store.traits.keepsLive,
       storeName: hub.store.traits.name,
     }

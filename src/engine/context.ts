@@ -18,6 +18,9 @@ export class RunContext implements JobContext {
   readonly deps: Readonly<Record<string, unknown>>
   readonly #run: Run
   readonly #powers: ContextPowers
+  #job: Job | undefined = undefined
+  #parsed = false
+  #payload: unknown = undefined
 
   constructor(run: Run, deps: Readonly<Record<string, unknown>>, powers: ContextPowers) {
     this.#run = run
@@ -26,11 +29,17 @@ export class RunContext implements JobContext {
   }
 
   get job(): Job {
-    return viewOf(this.#run.job)
+    this.#job ??= viewOf(this.#run.job)
+    return this.#job
   }
 
+  /** Parsed once: what a handler changes in it stays changed for this attempt. */
   get payload(): unknown {
-    return storedValue(this.#run.job.payload)
+    if (!this.#parsed) {
+      this.#parsed = true
+      this.#payload = storedValue(this.#run.job.payload)
+    }
+    return this.#payload
   }
 
   get attempt(): number {

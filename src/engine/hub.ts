@@ -41,7 +41,8 @@ export class Hub {
     this.#insertSmall = coalesce(
       async (groups) => this.heard(await store.insert(groups, this.tell)),
       {
-        max: LIMITS.moves,
+        max: LIMITS.batch,
+        weigh: ({ jobs }) => jobs.reduce((sum, job) => sum + 1 + job.deps.length, 0),
       },
     )
   }

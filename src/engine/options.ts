@@ -33,6 +33,8 @@ export interface SchedulerOptions {
     readonly outcomes?: Duration
     readonly log?: Duration
   }
+  /** Bytes of JSON that a payload, or a result, may have. Default 1,000,000 each. */
+  readonly limits?: { readonly payload?: number; readonly result?: number }
   /** What to do with a dependency that nobody has submitted. Default `wait`. */
   readonly unknownDeps?: 'wait' | 'reject'
   /** Default true: the first job starts the scheduler. */
@@ -54,6 +56,7 @@ export interface Settings {
   readonly graceMs: number
   readonly maxZombies: number
   readonly keep: Keep
+  readonly limits: { readonly payload: number; readonly result: number }
   readonly unknownDeps: 'wait' | 'reject'
   readonly autoStart: boolean
   readonly name: string
@@ -70,6 +73,7 @@ const KEYS: readonly (keyof SchedulerOptions)[] = [
   'graceMs',
   'maxZombies',
   'keep',
+  'limits',
   'unknownDeps',
   'autoStart',
   'name',
@@ -87,7 +91,7 @@ export function resolveOptions(given: number | SchedulerOptions = {}): Settings 
   refuseUnknown('AxScheduler', options, KEYS)
   const { store, leaseMs = 15_000, graceMs = 5_000, maxZombies = 100 } = options
   if (store !== undefined) able('store', store, STORE_METHODS)
-  const { runtime = systemRuntime, types = {}, keep = {} } = options
+  const { runtime = systemRuntime, types = {}, keep = {}, limits = {} } = options
   able('runtime', runtime, RUNTIME_METHODS)
   const lease = toMs(leaseMs, 'leaseMs')
   integer('leaseMs', lease, 1)
@@ -99,6 +103,7 @@ export function resolveOptions(given: number | SchedulerOptions = {}): Settings 
     graceMs: toMs(graceMs, 'graceMs'),
     maxZombies: integer('maxZombies', maxZombies, 1),
     keep: keepOf(keep),
+    limits: limitsOf(limits),
     unknownDeps: oneOf('unknownDeps', options.unknownDeps ?? 'wait', ['wait', 'reject']),
     autoStart: boolean('autoStart', options.autoStart ?? true),
     name: checkName('name', options.name ?? 'ax', 'INVALID_OPTION'),
@@ -155,6 +160,18 @@ function typesOf(given: Readonly<Record<string, TypePolicy>>): ReadonlyMap<strin
   plain('types', given)
   for (const [type, policy] of Object.entries(given)) checkType(type, policy)
   return new Map(Object.entries(given))
+}
+
+const MAX_BYTES = 1_000_000
+
+function limitsOf(given: NonNullable<SchedulerOptions['limits']>): Settings['limits'] {
+  plain('limits', given)
+  refuseUnknown('limits', given, ['payload', 'result'])
+  const { payload = MAX_BYTES, result = MAX_BYTES } = given
+  return {
+    payload: integer('limits.payload', payload, 1),
+    result: integer('limits.result', result, 1),
+  }
 }
 
 function keepOf(given: NonNullable<SchedulerOptions['keep']>): Keep {

@@ -148,12 +148,14 @@ export class Quiet {
     for (const [type, { ready: count }] of ready.slice(0, MOST_TYPES)) {
       const { jobs } = await store.list({ statuses: ['ready'], type, after: 0, limit: 1 })
       const [job] = jobs
-      if (job === undefined || (await store.standing(job.id)).served) continue
+      if (job === undefined) continue
+      const { served, full } = await store.standing(job.id)
+      if (served && !full) continue
+      const why = served
+        ? 'whose workers all have as many zombies as they may. Restart them.'
+        : 'that has no handler anywhere. Define it, or cancel them.'
       const text = `idle() waits for ${count} ready jobs of the type '${type}', such as ${job.id}, `
-      settings.logger.warn(
-        { type },
-        `${text}that has no handler anywhere. Define it, or cancel them.`,
-      )
+      settings.logger.warn({ type }, text + why)
     }
   }
 }

@@ -31,8 +31,6 @@ export interface WorkerOwner {
   fullness(): void
 }
 
-const MAX_RESULT_BYTES = 1_000_000
-
 /** What a body came to. */
 type Outcome =
   | { readonly ok: true; readonly value: unknown }
@@ -318,7 +316,7 @@ export class Worker {
 
   #success(run: Run, value: unknown): Fact {
     try {
-      return { type: 'succeeded', result: encode(run.job, value) }
+      return { type: 'succeeded', result: encode(run.job, value, this.#hub.settings.limits.result) }
     } catch (error) {
       return { type: 'failed', error: toErrorData(error), retryable: false }
     }
@@ -432,7 +430,7 @@ export class Worker {
 }
 
 /** A result at rest: by reference for a job with its own `execute`, JSON for every other. */
-function encode(job: StoredJob, value: unknown): Stored {
+function encode(job: StoredJob, value: unknown, maxBytes: number): Stored {
   if (job.body !== undefined) return value === undefined ? undefined : new Live(value)
-  return toJson(value, 'result', { maxBytes: MAX_RESULT_BYTES, code: 'UNSTORABLE', lenient: true })
+  return toJson(value, 'result', { maxBytes, code: 'UNSTORABLE', lenient: true })
 }

@@ -25,15 +25,16 @@ export class Failed {
  * the busier it gets, the larger the batches: no timer, no latency to tune.
  *
  * `run` is given 1 to `max` items (default 1000; the rest waits for the batch after) and resolves
- * with as many results, in order; a `Failed` one rejects its call alone. If it rejects, all calls
- * of that batch reject with that error,
- * and the next batch starts all the same. It runs in nobody's async context.
+ * with as many results, in order; a `Failed` one rejects its call alone. Where items differ in
+ * size, `weigh` says how much of `max` one takes; a batch has at least one item. If `run` rejects,
+ * all calls of that batch reject with that error, and the next batch starts all the same. It runs
+ * in nobody's async context.
  */
 export function coalesce<I, O>(
   run: (items: readonly I[]) => Promise<readonly (O | Failed)[]>,
-  options: { readonly max?: number } = {},
+  options: { readonly max?: number; readonly weigh?: (item: I) => number } = {},
 ): (item: I) => Promise<O> {
-  const max = options.max ?? 1000
+  const { max = 1000, weigh = () => 1 } = options
   const waiting = new Fifo<Call<I, O>>()
   let busy = false
 
@@ -41,7 +42,11 @@ export function coalesce<I, O>(
 
   async function flush(): Promise<void> {
     const batch: Call<I, O>[] = []
-    while (batch.length < max && waiting.size > 0) batch.push(waiting.shift() as Call<I, O>)
+    for (let weight = 0; weight < max && waiting.size > 0; ) {
+      const call = waiting.shift() as Call<I, O>
+      batch.push(call)
+      weight += weigh(call.item)
+    }
     try {
       const results = await run(batch.map((call) => call.item))
       expectResults(results, batch.length)

@@ -10,7 +10,7 @@ export const LIMITS = {
   chunk: 1_000,
   /** Log entries and outcomes dropped by one call: ten for each job that it can forget. */
   prune: 10_000,
-  /** Outcomes of forgotten jobs in memory: 20 MB. The oldest go first. */
+  /** Outcomes of forgotten jobs in memory: about 20 MB. The oldest go first. */
   memoryOutcomes: 100_000,
   /** Jobs granted by one `lease`, moved by one `apply`, returned by one `overdue`. */
   moves: 1_000,
@@ -26,6 +26,6 @@ export const LIMITS = {
   codes: 100,
   /** Leases named by `count`: what a person can look at. */
   held: 1_000,
-  /** Entries of a log in memory: at about 30 bytes each, a fixed 30 MB at the most. */
+  /** Entries of a log in memory: 32 bytes each, and 60 more for one with a code or a cause. */
   memoryLog: 1_000_000,
 } as const

@@ -43,7 +43,7 @@ export interface MemoryOptions {
 /**
  * Keeps jobs in this process's memory: the default, for tests, and the reference that every
  * other store is compared with. Nothing survives the process. Jobs may carry their own `execute`.
- * Every write is O(log n) per job; about 450 bytes per queued job beyond its payload.
+ * Every write is O(log n) per job; about 500 bytes per queued job beyond its payload.
  */
 export function memoryStore(options: MemoryOptions = {}): Store {
   return new MemoryStore(options)

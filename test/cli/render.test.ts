@@ -148,14 +148,15 @@ describe('a line of the log', () => {
 })
 
 function jobOf(name: string, state: JobStatus, more: Partial<JobReport> = {}): JobReport {
+  const idle = state === 'cancelled' || state === 'waiting'
   return {
     name,
     id: PREFIX + name,
     state,
-    attempts: state === 'cancelled' || state === 'waiting' ? 0 : 1,
+    attempts: idle ? 0 : 1,
     allowed: 3,
     queuedMs: 2,
-    ranMs: 1_234,
+    ranMs: idle ? 0 : 1_234,
     failures: [],
     deps: [],
     ...more,

@@ -4,7 +4,6 @@ import { describe, expect, it } from 'vitest'
 import { Live, type NewJob } from '../../src/core/job.ts'
 import {
   backoffFunctionOf,
-  type JobBody,
   resolveType,
   type SubmitContext,
   toNewJob,

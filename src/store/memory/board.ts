@@ -13,7 +13,7 @@ import { Catalog } from './catalog.ts'
 import { type Edge, Graph } from './graph.ts'
 import { Keys, Lanes } from './lanes.ts'
 import { Log } from './log.ts'
-import { Pools } from './queues.ts'
+import { headChanged, Pools } from './queues.ts'
 import type { JobRecord } from './record.ts'
 
 /** What a log entry says beside the transition. */
@@ -126,8 +126,10 @@ export class Board {
   /** Takes a job out of whatever it stands in, before its status changes. */
   leave(record: JobRecord): void {
     this.setDeadline(record, 0)
-    if (record.status === 'ready') record.queue.heap.remove(record.at)
-    else if (record.status === 'pending') this.due.remove(record.at)
+    if (record.status === 'ready') {
+      record.queue.heap.remove(record.at)
+      headChanged(record.queue)
+    } else if (record.status === 'pending') this.due.remove(record.at)
     else if (record.status === 'waiting') {
       if (record.at >= 0) this.lanes.leave(record)
       else this.doomed.delete(record)
@@ -295,7 +297,7 @@ export class Board {
     if (record.status === 'ready') {
       record.readyAt = this.now
       record.queue.heap.push(record, record.rank, record.seq)
-      record.queue.pool.ready.add(record.queue)
+      headChanged(record.queue)
       const { enqueueTimeoutMs } = record
       if (enqueueTimeoutMs > 0) this.setDeadline(record, this.now + enqueueTimeoutMs)
       this.hintReady = true

@@ -40,6 +40,7 @@ class Chunk {
 export class Log {
   readonly #max: number
   readonly #chunks = new Map<number, Chunk>()
+  readonly #kindNumbers = new Map<string, number>()
   readonly #kinds: { readonly type: string; readonly pool: string }[] = []
   readonly #workers = new Map<string, number>()
   readonly #workerNames: string[] = ['']
@@ -57,7 +58,13 @@ export class Log {
   }
 
   /** A number for a pool and type, so that entries need not repeat their names. */
-  readonly kindOf = (type: string, pool: string): number => this.#kinds.push({ type, pool }) - 1
+  readonly kindOf = (type: string, pool: string): number => {
+    const name = JSON.stringify([type, pool])
+    const known = this.#kindNumbers.get(name)
+    if (known !== undefined) return known
+    this.#kindNumbers.set(name, this.#kinds.length)
+    return this.#kinds.push({ type, pool }) - 1
+  }
 
   append(
     record: JobRecord,

@@ -167,6 +167,7 @@ export class Moves {
     board.catalog.remove(record)
     board.records.delete(record.id)
     record.queue.counts[record.status] -= 1
+    board.pools.release(record.queue)
     if (record.status === 'failed') board.countFailure(record.code ?? 'HANDLER_FAILED', -1)
     board.forgotten += 1
     board.hintEnded.push(record.id)

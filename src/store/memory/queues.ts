@@ -21,14 +21,16 @@ export interface Queue {
   readonly counts: Counts
   /** The number under which the log knows this pool and type. */
   readonly kind: number
+  /** Its index among the queues of its pool that have ready jobs; -1 for none. */
+  at: number
 }
 
 export interface Pool {
   readonly name: string
   /** Keyed by type; the queue of bodies has the type with a NUL before it. */
   readonly queues: Map<string, Queue>
-  /** Those with ready jobs, and now and then one that has just run empty. */
-  readonly ready: Set<Queue>
+  /** Those with ready jobs, by the rank of their first one. */
+  readonly heads: Heap<Queue>
   /** Jobs that hold a lease or a hold here: slots in use are counted from these. */
   readonly held: Set<JobRecord>
   start: Setting
@@ -39,6 +41,8 @@ interface Setting {
   readonly concurrency?: number
   readonly paused?: boolean
 }
+
+const NO_SETTING: Setting = Object.freeze({})
 
 export class Pools {
   readonly #pools = new Map<string, Pool>()
@@ -58,10 +62,22 @@ export class Pools {
       const heap = new Heap<JobRecord>((record, index) => {
         record.at = index
       })
-      queue = { pool, type, bodies, heap, counts: zeros(), kind: this.#kindOf(type, name) }
+      const kind = this.#kindOf(type, name)
+      queue = { pool, type, bodies, heap, counts: zeros(), kind, at: -1 }
       pool.queues.set(key, queue)
     }
     return queue
+  }
+
+  /** Lets go of a queue whose last record is forgotten: types may be named per user or per day. */
+  release(queue: Queue): void {
+    if (STATUSES.some((status) => queue.counts[status] > 0)) return
+    const { pool } = queue
+    pool.queues.delete(queue.bodies ? `\0${queue.type}` : queue.type)
+    const isSet = pool.start !== NO_SETTING || pool.operator !== NO_SETTING
+    if (isSet || pool.queues.size > 0 || pool.held.size > 0) return
+    this.#pools.delete(pool.name)
+    this.#names = null
   }
 
   configure(change: PoolChange): void {
@@ -118,7 +134,7 @@ export class Pools {
   /** Ready jobs of the pool that come before this one, of the types that somebody serves. */
   ahead(record: JobRecord, served: ReadonlySet<string> | null): number {
     let ahead = 0
-    for (const queue of record.queue.pool.ready) {
+    for (const queue of record.queue.pool.queues.values()) {
       if (served === null || !(queue.bodies || served.has(queue.type))) continue
       ahead += queue.heap.countBefore(record.rank, record.seq, LIMITS.position - ahead)
     }
@@ -138,7 +154,11 @@ export class Pools {
   #poolOf(name: string): Pool {
     let pool = this.#pools.get(name)
     if (pool === undefined) {
-      pool = { name, queues: new Map(), ready: new Set(), held: new Set(), start: {}, operator: {} }
+      const heads = new Heap<Queue>((queue, index) => {
+        queue.at = index
+      })
+      const held = new Set<JobRecord>()
+      pool = { name, queues: new Map(), heads, held, start: NO_SETTING, operator: NO_SETTING }
       this.#pools.set(name, pool)
       this.#names = null
     }
@@ -151,36 +171,28 @@ export class Pools {
   }
 }
 
-/** Takes from the queues that are served, by rank. O(queues + taken * log n). */
+/** Takes the best of the queues that are served. O(log types + log jobs) for each. */
 function takeFrom(pool: Pool, types: ReadonlySet<string>, most: number, taken: JobRecord[]) {
-  const served: Queue[] = []
-  for (const queue of pool.ready) {
-    if (queue.heap.size === 0) pool.ready.delete(queue)
-    else if (queue.bodies || types.has(queue.type)) served.push(queue)
+  const unserved: Queue[] = []
+  for (let wanted = most; wanted > 0; ) {
+    const best = pool.heads.peek()
+    if (best === undefined) break
+    if (best.bodies || types.has(best.type)) {
+      taken.push(best.heap.pop() as JobRecord)
+      headChanged(best)
+      wanted -= 1
+    } else unserved.push(pool.heads.pop() as Queue)
   }
-  const [only] = served
-  if (served.length === 1 && only !== undefined) {
-    for (let count = Math.min(most, only.heap.size); count > 0; count -= 1) {
-      taken.push(only.heap.pop() as JobRecord)
-    }
-  } else merge(served, most, taken)
+  for (const queue of unserved) headChanged(queue)
 }
 
-/** Several queues, merged by the rank of their heads. */
-function merge(queues: readonly Queue[], most: number, taken: JobRecord[]): void {
-  if (queues.length === 0) return
-  const heads = new Heap<Queue>(() => {})
-  for (const queue of queues) heads.push(queue, ...headOf(queue))
-  for (let count = 0; count < most; count += 1) {
-    const best = heads.pop()
-    if (best === undefined) return
-    taken.push(best.heap.pop() as JobRecord)
-    if (best.heap.size > 0) heads.push(best, ...headOf(best))
-  }
-}
-
-function headOf({ heap }: Queue): [number, number] {
-  return [heap.peekKey(), heap.peekTie()]
+/** Puts a queue where its first job belongs among the queues of its pool. */
+export function headChanged(queue: Queue): void {
+  const { heap, pool } = queue
+  if (heap.size === 0) {
+    if (queue.at >= 0) pool.heads.remove(queue.at)
+  } else if (queue.at < 0) pool.heads.push(queue, heap.peekKey(), heap.peekTie())
+  else pool.heads.update(queue.at, heap.peekKey(), heap.peekTie())
 }
 
 function concurrencyOf(pool: Pool): number {
