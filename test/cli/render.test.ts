@@ -234,7 +234,7 @@ describe('the end', () => {
       reportOf(
         [
           jobOf('sales', 'success'),
-          jobOf('ads', 'ready', { attempts: 0, reason: 'The run was interrupted.' }),
+          jobOf('ads', 'ready', { attempts: 0, ranMs: 0, reason: 'The run was interrupted.' }),
           jobOf('mail', 'waiting', { reason: 'It waits for ads.' }),
         ],
         { interrupted: true },
