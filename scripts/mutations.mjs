@@ -140,7 +140,7 @@ export const MUTATIONS = [
   {
     name: 'zombies do not hold anybody back',
     file: 'engine/worker.ts',
-    find: 'if (this.#zombies.size >= settings.maxZombies) return',
+    find: 'if (this.isFull) return',
     replace: '',
     from: 20,
   },

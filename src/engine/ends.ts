@@ -31,6 +31,8 @@ export class Ends {
   /** Attempts that are over, with the moves that say so, waiting to be written together. */
   readonly #waiting: { readonly run: Run; readonly move: Move }[] = []
   #writing = false
+  /** Moves that were given up. */
+  readonly #unwritten: Move[] = []
 
   constructor(hub: Hub, owner: EndsOwner) {
     this.#hub = hub
@@ -53,6 +55,11 @@ export class Ends {
     }
   }
 
+  /** The store may be back by the time everything else is over: then the ends still count. */
+  async lastWords(): Promise<void> {
+    if (this.#unwritten.length > 0) await this.#hub.moveAll(this.#unwritten.splice(0))
+  }
+
   /** One batch in flight; what ends meanwhile makes the next. */
   async #flush(): Promise<void> {
     if (this.#writing) return
@@ -69,6 +76,7 @@ export class Ends {
         })
       } catch (error) {
         this.#giveUp('writing the ends of jobs', error)
+        this.#unwritten.push(...ends.map((end) => end.move))
         for (const { run } of ends) this.#owner.over(run)
       }
     }

@@ -373,6 +373,7 @@ export abstract class SchedulerBase {
       this.#announce()
       await this.#worker.emptied()
       this.#keeper.stop()
+      await this.#worker.lastWords().catch(() => {})
       await this.#pulse.stop().catch(() => {})
       await this.#warnOfLoss()
       await this.#unwatch().catch(() => {})

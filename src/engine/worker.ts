@@ -103,6 +103,11 @@ export class Worker {
     await new Promise<void>((resolve) => this.#emptied.push(resolve))
   }
 
+  /** Tries once more to write what could not be written. */
+  lastWords(): Promise<void> {
+    return this.#ends.lastWords()
+  }
+
   zombies(): ZombieRecord[] {
     return [...this.#zombies].map(([run, since]) => ({
       id: run.job.id,

@@ -235,10 +235,9 @@ export class Closing {
 
 const LIVE: readonly string[] = ['pending', 'waiting', 'ready']
 
+/** The newest lease of the pool: a count of starts would fall with what is forgotten. */
 function startsOf(view: View, pool: string): number {
-  let starts = 0
-  for (const seen of view.jobs.values()) if (seen.job.pool === pool) starts += seen.starts
-  return starts
+  return view.lastStart.get(pool) ?? 0
 }
 
 function isQuiet(view: View): boolean {

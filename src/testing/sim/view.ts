@@ -64,6 +64,8 @@ export class View {
   }
   /** Jobs with a hold. */
   readonly holds = new Set<Seen>()
+  /** The number of the event with which a job of each pool last started. */
+  readonly lastStart = new Map<string, number>()
   /** Who serves what, by what was last heard of them. */
   readonly workers = new Map<
     string,
@@ -147,6 +149,7 @@ export class View {
 
   /** One record of the log: the job moves, and whoever depends on it is told. */
   fold(seen: Seen, event: JobEvent, now: number): void {
+    if (event.event === 'job:running') this.lastStart.set(event.pool, event.seq)
     const { job } = seen
     seen.log.push(event)
     this.#byStatus[seen.status].delete(seen)
