@@ -90,9 +90,9 @@ export const MUTATIONS = [
   },
   {
     name: 'the order by rank is reversed',
-    file: 'store/memory/queues.ts',
-    find: 'return [heap.peekKey(), heap.peekTie()]',
-    replace: 'return [-heap.peekKey(), heap.peekTie()]',
+    file: 'store/memory/board.ts',
+    find: 'record.queue.heap.push(record, record.rank, record.seq)',
+    replace: 'record.queue.heap.push(record, -record.rank, record.seq)',
   },
   {
     name: 'a hold takes no slot',
