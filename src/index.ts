@@ -28,7 +28,33 @@ export { TaskGateway } from './engine/gateway.ts'
 export type { Logger } from './engine/logger.ts'
 export type { SchedulerOptions } from './engine/options.ts'
 export type { PoolHandle, TypeHandle } from './engine/scheduler.ts'
+export { createInflight, type Inflight, type InflightOptions } from './kit/inflight.ts'
+export {
+  createLimiter,
+  type Limiter,
+  type LimiterOptions,
+  type LimiterStats,
+  type LimitOptions,
+} from './kit/limiter.ts'
+export type { MapContext, MapOptions } from './kit/map.ts'
+export { isRetryable, type RetryInfo, type RetryOptions, withRetry } from './kit/retry.ts'
+export {
+  type AttemptRecord,
+  type BatchOptions,
+  type BatchResult,
+  type CallOptions,
+  createRunner,
+  type Runner,
+  type RunnerContext,
+  type RunnerOptions,
+  type RunnerResult,
+  type RunnerRetry,
+  type RunnerStats,
+  type RunnerZombie,
+} from './kit/runner.ts'
 export type { Runtime, Timer } from './kit/runtime.ts'
+export type { Percentiles } from './kit/stats.ts'
+export { type TimeoutOptions, withTimeout } from './kit/timeout.ts'
 export type { Store } from './store/store.ts'
 
 /** Jobs as data, run under control. On a memory store of its own, unless it is given another. */

@@ -15,6 +15,16 @@ function codeOf(page: string): string[] {
   return [...text.matchAll(/```ts\n(.*?)```/gs)].map((match) => match[1] as string)
 }
 
+/** Its programs: a block that imports begins one, the others go on with the one before. */
+function programsOf(page: string): string[] {
+  const programs: string[] = []
+  for (const code of codeOf(page)) {
+    if (code.startsWith('import')) programs.push(code)
+    else programs.push(`${programs.pop()}\n${code}`)
+  }
+  return programs
+}
+
 /** Stands in for the shop that the examples download from: nothing leaves this machine. */
 const SHOP = `globalThis.fetch = async (url) => Response.json({ from: String(url) })\n`
 
@@ -48,19 +58,30 @@ async function compile(code: string): Promise<string> {
   return stdout
 }
 
-it('README.md: its code compiles and runs to the report', async () => {
-  expect(await compile(codeOf('README.md').join('\n'))).toBe('')
+async function output(program: string): Promise<string> {
+  expect(await compile(program)).toBe('')
   const entry = new URL('../dist/index.js', import.meta.url).href
   const code = readFileSync(join(folder, 'page.js'), 'utf8')
   writeFileSync(join(folder, 'page.js'), SHOP + code.replace("'ax-scheduler'", `'${entry}'`))
-  const { stdout } = await run(process.execPath, [join(folder, 'page.js')])
+  return (await run(process.execPath, [join(folder, 'page.js')])).stdout
+}
+
+const [jobs = '', toolkit = ''] = programsOf('README.md')
+
+it('README.md: the scheduler compiles and runs to the report', async () => {
+  const stdout = await output(jobs)
   expect(stdout).toContain("{ from: 'https://shop.example/stock' }")
   expect(stdout).toMatch(/running success undefined/)
 })
 
+it('README.md: the toolkit compiles and runs', async () => {
+  expect(await output(toolkit)).toBe('1\n2\n3\n200 1 1\n')
+})
+
 it('README.md: a wrong option in it would not compile', async () => {
-  const code = codeOf('README.md').join('\n').replace('retries: 3', 'retrys: 3')
-  expect(await compile(code)).toContain("'retrys' does not exist")
+  expect(await compile(jobs.replace('retries: 3', 'retrys: 3'))).toContain(
+    "'retrys' does not exist",
+  )
 })
 
 it('README.zh-CN.md shows the same code', () => {

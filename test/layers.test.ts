@@ -12,10 +12,11 @@ interface Layer {
   readonly not?: readonly string[]
 }
 
-/** Where the platform is let in: clock, timers and randomness; the async context. */
+/** Where the platform is let in: clock, timers, randomness; the async context; diagnostics. */
 const DOORS: readonly Layer[] = [
   { files: 'kit/runtime.ts', may: ['core/', 'kit/', 'node:'] },
   { files: 'kit/context.ts', may: ['core/', 'kit/', 'node:'] },
+  { files: 'kit/channel.ts', may: ['core/', 'kit/', 'node:'] },
 ]
 
 /** Nobody but testing itself imports testing, and nobody but the command imports the command. */

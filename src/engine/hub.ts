@@ -5,14 +5,15 @@ import { AxError, isAxError } from '../core/errors.ts'
 import type { Move } from '../core/job.ts'
 import { coalesce } from '../kit/coalesce.ts'
 import type { Emitter } from '../kit/emitter.ts'
+import { withRetry } from '../kit/retry.ts'
 import type { Runtime } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
 import type { Hint, InsertAnswer, InsertGroup, Moved, Store, Told } from '../store/store.ts'
 import { createEmitter, type EventName, publish, type SchedulerEvents } from './events.ts'
 import type { Settings } from './options.ts'
 
-/** Asked again this often while a store is away: soon at first, then patiently. */
-const PATIENCE = { firstMs: 50, mostMs: 1_000 }
+/** How a store that is away is asked again: soon at first, then patiently, and for ever. */
+const PATIENCE = { baseDelay: 50, maxDelay: 1_000, retries: Number.POSITIVE_INFINITY }
 
 /** Between two looks at a store whose hints may get lost. */
 const POLL_MS = 1_000
@@ -104,15 +105,9 @@ export class Hub {
    * Asks until the store answers, or until `stop` says so: for what must not be given up because
    * of an outage. Other errors pass through.
    */
-  async patiently<T>(ask: () => Promise<T>, stop: () => boolean): Promise<T> {
-    for (let waitMs = PATIENCE.firstMs; ; waitMs = Math.min(waitMs * 2, PATIENCE.mostMs)) {
-      try {
-        return await ask()
-      } catch (error) {
-        if (!isUnavailable(error) || stop()) throw error
-        await this.sleep(waitMs)
-      }
-    }
+  patiently<T>(ask: () => Promise<T>, stop: () => boolean): Promise<T> {
+    const isWorthIt = (error: unknown) => isUnavailable(error) && !stop()
+    return withRetry(ask, { ...PATIENCE, isRetryable: isWorthIt, runtime: this.runtime })
   }
 
   /** A call touches each id once: a second move of a batch on the same job waits for the first. */

@@ -21,28 +21,66 @@ export function captureContext(): Enter {
   return (run) => context.runInAsyncScope(run)
 }
 
-/**
- * Something that remembers the context it was made in. For objects that exist once per queued
- * call: a base class saves the closure and the second object of `captureContext`, 100 bytes.
- */
-export class Contextual extends AsyncResource {
-  constructor() {
-    super('AX', quiet)
-  }
-
-  /** Runs `run` in the context in which this object was made. */
-  enter<T>(run: () => T): T {
-    return this.runInAsyncScope(run)
-  }
-}
-
 /** The context in which this module was loaded: as good as none. */
-const root = new AsyncResource('AX', quiet)
+export const nobody = new AsyncResource('AX', quiet)
 
 /**
  * Runs `run` in nobody's context. Timers and listeners that belong to a queue rather than to one
  * caller are made through this: otherwise they would keep the first caller's store alive.
  */
 export function outside<T>(run: () => T): T {
-  return root.runInAsyncScope(run)
+  return nobody.runInAsyncScope(run)
+}
+
+/** A context that can be entered with `runInAsyncScope`, any number of times. */
+export type Context = AsyncResource
+
+/**
+ * How Node 20 marks a promise when anybody in the process uses async context; undefined where it
+ * works in another way (Node 22 and later keep a frame beside the ids).
+ */
+const mark = markOf(Object.getOwnPropertySymbols(nobody))
+
+function markOf(symbols: readonly symbol[]): symbol | undefined {
+  const names = symbols.map((symbol) => symbol.description)
+  if (names.join() !== 'async_id_symbol,trigger_async_id_symbol') return undefined
+  return symbols[0]
+}
+
+/** Whether anybody in the process has been seen to use async context. */
+let seen = mark === undefined
+
+/**
+ * Looks at a promise that has just been made, for a sign that async context is in use: 2 ns. To
+ * be called wherever a call may bring context in, so that `enter` knows.
+ */
+export function glimpse(promise: Promise<unknown>): boolean {
+  if (mark === undefined) return true
+  if ((promise as unknown as Record<symbol, unknown>)[mark] === undefined) return false
+  seen = true
+  return true
+}
+
+/**
+ * The context in which `promise` has just been made by the caller. While nobody in the process
+ * uses async context there is none to capture, and a promise without a mark says so: 2 ns instead
+ * of the 150 ns and 110 bytes of an AsyncResource (Node 20, 100,000 queued calls: a quarter of
+ * the whole cost of a call).
+ */
+export function contextOf(promise: Promise<unknown>): Context {
+  return glimpse(promise) ? new AsyncResource('AX', quiet) : nobody
+}
+
+/** Runs `run` in `context`: 30 ns, or nothing while nobody in the process uses async context. */
+export function enter(context: Context, run: () => void): void {
+  if (!seen && context === nobody) run()
+  else context.runInAsyncScope(run)
+}
+
+/**
+ * Calls `run` whenever the process has nothing left to do and would end: for whoever still waits,
+ * the last chance to find out that it is in vain.
+ */
+export function beforeEnd(run: () => void): void {
+  process.on('beforeExit', run)
 }

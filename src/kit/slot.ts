@@ -1,66 +1,91 @@
 // Owns the moment a task is called, and hearing of its end.
 // May never throw, whatever the task does, or hear of one end twice.
 
+import { enter } from './context.ts'
+import { awaiter, Holder, type Watch } from './nested.ts'
 import type { Entry } from './waiting.ts'
 
 /**
- * A slot that a queued call occupies. Slots are reused, so that the functions which hear of the
- * end of a body are made once per slot and not once per call.
+ * A slot that a body occupies. Slots are reused, so that the functions which hear of the end of a
+ * body are made once per slot and not once per call.
  */
-export class Slot {
+export class Slot extends Holder {
   readonly #free: (slot: Slot) => void
-  #entry: Entry | undefined
 
-  constructor(free: (slot: Slot) => void) {
+  constructor(watch: Watch, free: (slot: Slot) => void) {
+    super(watch)
     this.#free = free
   }
 
+  /** Runs a task for a caller who gets the promise that comes back. */
+  start(task: () => unknown): Promise<unknown> {
+    this.busy = true
+    return this.#pass(attempt(task))
+  }
+
+  /** Runs the task of a call that has waited. */
   run(entry: Entry): void {
-    this.#entry = entry
+    this.busy = true
+    this.waiter = entry
     // All of it in the caller's context: a promise that was made outside would be made in the
     // context of whoever held this slot before, and would keep that one's store alive.
-    entry.enter(this.#begin)
+    enter(entry.terms.context, this.#begin)
   }
 
   readonly #begin = (): void => {
-    const task = this.#entry?.release() as () => unknown
-    call(task, this.#succeed, this.#fail)
+    const entry = this.waiter as Entry
+    const task = entry.task as () => unknown
+    entry.task = undefined
+    this.end = listen(attempt(task), this.#succeed, this.#fail)
   }
 
   readonly #succeed = (value: unknown): void => {
-    this.#leave().resolve(value)
+    const { resolve } = this.waiter as Entry
+    this.vacate()
+    resolve(value)
     this.#free(this)
   }
 
   readonly #fail = (error: unknown): void => {
-    this.#leave().reject(error)
+    const { reject } = this.waiter as Entry
+    this.vacate()
+    reject(error)
     this.#free(this)
   }
 
-  #leave(): Entry {
-    const entry = this.#entry as Entry
-    this.#entry = undefined
-    return entry
-  }
+  /** What the caller waits for is this function, so that its name tells of both: see nested.ts. */
+  readonly #pass = awaiter(this.name, async (end: Promise<unknown>): Promise<unknown> => {
+    let value: unknown
+    try {
+      value = await end
+    } catch (error) {
+      this.vacate()
+      this.#free(this)
+      throw error
+    }
+    this.vacate()
+    this.#free(this)
+    return value
+  })
 }
 
 const { then } = Promise.prototype
 
-/**
- * Calls a task and hears of its end; whatever the task does comes as a native promise. One that
- * it returned is used as it is, a thenable is asked once, a throw is a rejection. The promise
- * that comes back is what the handler returns, and the only one made if the task returned one.
- */
-export function call<T, R>(
-  task: () => T | PromiseLike<T>,
-  onValue: (value: Awaited<T>) => R,
+/** Hears of the end of a native promise; what comes back is what the handler returns. */
+export function listen<T, R>(
+  promise: Promise<T>,
+  onValue: (value: T) => R,
   onError: (error: unknown) => R,
 ): Promise<R> {
   // Not `promise.then(...)`: that is whatever the promise says it is.
-  return then.call(attempt(task), onValue as (value: unknown) => R, onError) as Promise<R>
+  return then.call(promise, onValue as (value: unknown) => R, onError) as Promise<R>
 }
 
-function attempt<T>(task: () => T | PromiseLike<T>): Promise<Awaited<T>> {
+/**
+ * Calls a task; whatever it does comes as a native promise. One that it returned is used as it
+ * is, a thenable is asked once, a throw is a rejection.
+ */
+export function attempt<T>(task: () => T | PromiseLike<T>): Promise<Awaited<T>> {
   try {
     return Promise.resolve(task() as Awaited<T>)
   } catch (error) {

@@ -3,34 +3,50 @@
 
 import { showMs } from '../core/duration.ts'
 import { AxError } from '../core/errors.ts'
-import { Contextual } from './context.ts'
-import { Fifo } from './fifo.ts'
+import { type Context, contextOf, nobody } from './context.ts'
 import { Heap } from './heap.ts'
-import { Levels } from './levels.ts'
+import { Levels, Line, type Linked } from './levels.ts'
+import type { Queued, Waiter } from './nested.ts'
 import type { Runtime, Timer } from './runtime.ts'
 import { Signals } from './signals.ts'
 
-/** On what terms a call waits. */
-export interface Terms {
+/** On what terms a call waits. Calls that differ in nothing share theirs. */
+export class Terms {
   readonly priority: number
   readonly signal: AbortSignal | undefined
   /** How long it is ready to wait; Infinity: for ever. */
   readonly patienceMs: number
+  /** The async context of the caller. */
+  readonly context: Context
+  /** Whether something else than a slot can end the wait (beside `clear`). */
+  readonly loose: boolean
+
+  constructor(
+    priority: number,
+    signal: AbortSignal | undefined,
+    patienceMs: number,
+    context: Context = nobody,
+  ) {
+    this.priority = priority
+    this.signal = signal
+    this.patienceMs = patienceMs
+    this.context = context
+    this.loose = signal !== undefined || patienceMs !== Number.POSITIVE_INFINITY
+  }
 }
 
-/** A call that waits, and the async context it was made in. */
-export class Entry extends Contextual {
-  readonly resolve: (value: unknown) => void
-  readonly reject: (error: unknown) => void
-  readonly priority: number
-  readonly signal: AbortSignal | undefined
-  readonly patienceMs: number
-  /** Where the heap of deadlines has it; -1 without one. */
-  index = -1
-  /** In the queue; until then it waits for room in it. */
-  queued = false
-  gone = false
-  #task: (() => unknown) | undefined
+/**
+ * A call that waits, in the terms and the async context it was made in. There may be a million
+ * of these: 72 bytes each, beside the promise (232 with its two functions) and the task.
+ */
+export class Entry implements Linked<Entry>, Waiter {
+  /** Undefined once it has been handed out or dropped. */
+  task: (() => unknown) | undefined
+  resolve: (value: unknown) => void
+  reject: (error: unknown) => void
+  readonly terms: Terms
+  before: Entry | undefined = undefined
+  after: Entry | undefined = undefined
 
   constructor(
     task: () => unknown,
@@ -38,42 +54,47 @@ export class Entry extends Contextual {
     reject: (error: unknown) => void,
     terms: Terms,
   ) {
-    super()
-    this.#task = task
+    this.task = task
     this.resolve = resolve
     this.reject = reject
-    this.priority = terms.priority
-    this.signal = terms.signal
-    this.patienceMs = terms.patienceMs
-  }
-
-  /** The task, which this entry does not hold on to any longer. */
-  release(): (() => unknown) | undefined {
-    const task = this.#task
-    this.#task = undefined
-    return task
+    this.terms = terms
   }
 }
 
-/** Rings are swept when they hold this many more dropped calls than waiting ones. */
-const SLACK = 64
+const LOBBY = 0
+const QUEUED = 1
+
+/** One that can leave from where it stands. */
+class LooseEntry extends Entry {
+  place = LOBBY
+  /** Where the heap of deadlines has it; -1 without one. */
+  index = -1
+}
+
+let resolveNext: (value: unknown) => void
+let rejectNext: (error: unknown) => void
+
+/** Made once, not per call: it hands out what it is given through the two variables above. */
+const keep = (resolve: (value: unknown) => void, reject: (error: unknown) => void): void => {
+  resolveNext = resolve
+  rejectNext = reject
+}
 
 /**
  * A queue by priority with room for `maxQueue` calls, and a lobby, first in, first out, for those
  * who wait for that room. A call that is dropped (its signal, its time, `clear`) takes no room
- * from that moment; its empty entry stays in its ring until it is met or swept: O(1) amortised.
+ * from that moment. O(1), and O(log n) where calls differ in how long they are ready to wait.
  */
 export class WaitingRoom {
   readonly #maxQueue: number
   readonly #runtime: Runtime
   readonly #onDrop: () => void
   readonly #queue = new Levels<Entry>()
-  readonly #lobby = new Fifo<Entry>()
+  readonly #lobby = new Line<Entry>()
   #queued = 0
   #lobbied = 0
-  #dropped = 0
-  readonly #signals = new Signals<Entry>((entry, reason) => this.#drop(entry, reason))
-  readonly #deadlines = new Heap<Entry>((entry, index) => {
+  readonly #signals = new Signals<LooseEntry>((entry, reason) => this.drop(entry, reason))
+  readonly #deadlines = new Heap<LooseEntry>((entry, index) => {
     entry.index = index
   })
   #sequence = 0
@@ -97,102 +118,150 @@ export class WaitingRoom {
     return this.#queued >= this.#maxQueue
   }
 
-  /** Takes a call in; it is rejected with `ENQUEUE_TIMEOUT` when its patience is at an end. */
-  add(entry: Entry): void {
-    if (this.full) {
-      this.#lobby.push(entry)
-      this.#lobbied += 1
-    } else this.#enqueue(entry)
-    if (entry.signal !== undefined) this.#signals.add(entry.signal, entry)
-    if (entry.patienceMs === Number.POSITIVE_INFINITY) return
-    this.#sequence += 1
-    const deadline = this.#runtime.monotonic() + entry.patienceMs
-    this.#deadlines.push(entry, deadline, this.#sequence)
-    this.#arm()
+  /**
+   * Takes a call in and promises its result; it is rejected with `ENQUEUE_TIMEOUT` when its
+   * patience is at an end.
+   */
+  add(task: () => unknown, terms: Terms): Promise<unknown> {
+    const promise = new Promise(keep)
+    const context = contextOf(promise)
+    const own = context === nobody ? terms : inContext(terms, context)
+    if (terms.loose) this.#addLoose(new LooseEntry(task, resolveNext, rejectNext, own))
+    else this.#join(new Entry(task, resolveNext, rejectNext, own))
+    return promise
+  }
+
+  /** Takes in somebody who needs no promise. */
+  admit(
+    task: () => unknown,
+    resolve: (value: unknown) => void,
+    reject: (error: unknown) => void,
+    terms: Terms,
+  ): Entry {
+    const entry = new Entry(task, resolve, reject, terms)
+    this.#join(entry)
+    return entry
   }
 
   /** Hands out the call that is next, if there is one. */
   next(): Entry | undefined {
-    if (this.size === 0) return undefined
-    for (;;) {
+    let entry = this.#queue.shift()
+    if (entry !== undefined) this.#queued -= 1
+    else {
       // The lobby is asked directly only if the queue has no room at all (maxQueue 0).
-      const entry = (this.#queue.shift() ?? this.#lobby.shift()) as Entry
-      if (!entry.gone) {
-        this.#leave(entry)
-        return entry
-      }
-      this.#dropped -= 1
+      entry = this.#lobby.shift()
+      if (entry === undefined) return undefined
+      this.#lobbied -= 1
     }
+    if (entry.terms.loose) this.#finish(entry as LooseEntry)
+    if (this.#lobbied > 0) this.#admit()
+    return entry
   }
 
   /** Rejects every call with `error`; answers how many. */
   clear(error: unknown): number {
-    const all = [...this.#queue.takeAll(), ...this.#lobby].filter((entry) => !entry.gone)
-    this.#lobby.clear()
-    this.#dropped = 0
+    const all: Entry[] = []
+    // All of them are gone before the first one hears of it, and nobody is let in meanwhile.
+    for (let entry = this.#queue.shift(); entry !== undefined; entry = this.#queue.shift()) {
+      all.push(entry)
+    }
+    for (let entry = this.#lobby.shift(); entry !== undefined; entry = this.#lobby.shift()) {
+      all.push(entry)
+    }
     this.#queued = 0
     this.#lobbied = 0
-    this.#deadlines.clear()
-    this.#disarm()
     for (const entry of all) {
-      this.#finish(entry)
-      entry.release()
-      entry.reject(error)
+      entry.task = undefined
+      if (entry.terms.loose) this.#finish(entry as LooseEntry)
     }
+    for (const entry of all) entry.reject(error)
     this.#onDrop()
     return all.length
   }
 
+  /** Rejects a call that waits; one that has left is not touched. */
+  drop(entry: Entry, error: unknown): void {
+    if (!this.withdraw(entry)) return
+    entry.reject(error)
+    this.#onDrop()
+  }
+
+  /** Takes a call out without a word; false if it has left. */
+  withdraw(entry: Entry): boolean {
+    if (entry.task === undefined) return false
+    entry.task = undefined
+    if (this.#isInLobby(entry)) {
+      this.#lobby.remove(entry)
+      this.#lobbied -= 1
+    } else {
+      this.#queue.remove(entry.terms.priority, entry)
+      this.#queued -= 1
+    }
+    if (entry.terms.loose) this.#finish(entry as LooseEntry)
+    this.#admit()
+    return true
+  }
+
+  /** Those who wait, the newest first (of a priority). */
+  *newest(): IterableIterator<Queued> {
+    for (const entry of this.#lobby.backwards()) yield this.#describe(entry)
+    for (const entry of this.#queue.backwards()) yield this.#describe(entry)
+  }
+
+  #describe(entry: Entry): Queued {
+    return {
+      waiter: entry,
+      gives: entry.terms.patienceMs !== Number.POSITIVE_INFINITY,
+      waits: () => entry.task !== undefined,
+      drop: (error) => this.drop(entry, error),
+    }
+  }
+
+  /** Only those that leave by themselves know; others are looked for. */
+  #isInLobby(entry: Entry): boolean {
+    if (entry.terms.loose) return (entry as LooseEntry).place === LOBBY
+    for (const each of this.#lobby.backwards()) if (each === entry) return true
+    return false
+  }
+
+  #addLoose(entry: LooseEntry): void {
+    this.#join(entry)
+    const { signal, patienceMs } = entry.terms
+    if (signal !== undefined) this.#signals.add(signal, entry)
+    if (patienceMs === Number.POSITIVE_INFINITY) return
+    this.#sequence += 1
+    this.#deadlines.push(entry, this.#runtime.monotonic() + patienceMs, this.#sequence)
+    this.#arm()
+  }
+
+  #join(entry: Entry): void {
+    if (this.full) {
+      this.#lobby.push(entry)
+      this.#lobbied += 1
+    } else this.#enqueue(entry)
+  }
+
   #enqueue(entry: Entry): void {
-    entry.queued = true
-    this.#queue.push(entry.priority, entry)
+    if (entry.terms.loose) (entry as LooseEntry).place = QUEUED
+    this.#queue.push(entry.terms.priority, entry)
     this.#queued += 1
   }
 
-  /** Takes a call out of all the books but its ring, and lets the lobby move up. */
-  #leave(entry: Entry): void {
-    if (entry.queued) this.#queued -= 1
-    else this.#lobbied -= 1
+  /** Lets those in the lobby move up. */
+  #admit(): void {
+    while (this.#lobbied > 0 && !this.full) {
+      this.#lobbied -= 1
+      this.#enqueue(this.#lobby.shift() as Entry)
+    }
+  }
+
+  /** Takes a call that has left its line out of the other books. */
+  #finish(entry: LooseEntry): void {
     if (entry.index >= 0) {
       this.#deadlines.remove(entry.index)
       if (this.#deadlines.size === 0) this.#disarm()
     }
-    this.#finish(entry)
-    while (this.#lobbied > 0 && !this.full) this.#admit(this.#lobby.shift() as Entry)
-  }
-
-  #finish(entry: Entry): void {
-    entry.gone = true
-    if (entry.signal !== undefined) this.#signals.delete(entry.signal, entry)
-  }
-
-  #admit(entry: Entry): void {
-    if (entry.gone) {
-      this.#dropped -= 1
-      return
-    }
-    this.#lobbied -= 1
-    this.#enqueue(entry)
-  }
-
-  #drop(entry: Entry, error: unknown): void {
-    this.#dropped += 1
-    this.#leave(entry)
-    entry.release()
-    entry.reject(error)
-    if (this.#dropped > this.size + SLACK) this.#sweep()
-    this.#onDrop()
-  }
-
-  #sweep(): void {
-    const live = (entry: Entry) => !entry.gone
-    const lobby = [...this.#lobby].filter(live)
-    for (const entry of this.#queue.takeAll().filter(live)) {
-      this.#queue.push(entry.priority, entry)
-    }
-    this.#lobby.clear()
-    for (const entry of lobby) this.#lobby.push(entry)
-    this.#dropped = 0
+    if (entry.terms.signal !== undefined) this.#signals.delete(entry.terms.signal, entry)
   }
 
   /** One timer for the earliest deadline; one that turns out to be early is set again. */
@@ -216,11 +285,15 @@ export class WaitingRoom {
     this.#disarm()
     const now = this.#runtime.monotonic()
     while (this.#deadlines.peekKey() <= now) {
-      const entry = this.#deadlines.peek() as Entry
-      this.#drop(entry, expired(entry.patienceMs, this.size - 1))
+      const entry = this.#deadlines.peek() as LooseEntry
+      this.drop(entry, expired(entry.terms.patienceMs, this.size - 1))
     }
     this.#arm()
   }
+}
+
+function inContext({ priority, signal, patienceMs }: Terms, context: Context): Terms {
+  return new Terms(priority, signal, patienceMs, context)
 }
 
 function expired(waitedMs: number, waiting: number): AxError {

@@ -33,12 +33,12 @@ export const CASES: readonly Case[] = [
   {
     id: 'C06',
     title: 'a freed slot goes to the head of the queue',
-    where: ['test/engine/run.test.ts', 'test/kit/limiter.test.ts'],
+    where: ['test/engine/run.test.ts', 'test/kit/limiter.test.ts', 'test/kit/runner.test.ts'],
   },
   {
     id: 'C07',
     title: 'the cap changes while work runs',
-    where: ['test/engine/pools.test.ts', 'test/kit/limiter.test.ts'],
+    where: ['test/engine/pools.test.ts', 'test/kit/limiter.test.ts', 'test/kit/runner.test.ts'],
   },
   {
     id: 'C10',
@@ -53,17 +53,22 @@ export const CASES: readonly Case[] = [
   {
     id: 'C14',
     title: 'backoff stays finite after a thousand attempts',
-    where: ['test/core/backoff.test.ts', 'test/engine/retries.test.ts'],
+    where: [
+      'test/core/backoff.test.ts',
+      'test/engine/retries.test.ts',
+      'test/kit/retry.test.ts',
+      'test/kit/runner-attempts.test.ts',
+    ],
   },
   {
     id: 'C15',
     title: 'jobs that failed together are spread within a band that scales',
-    where: ['test/core/backoff.test.ts', 'test/engine/retries.test.ts'],
+    where: ['test/core/backoff.test.ts', 'test/engine/retries.test.ts', 'test/kit/retry.test.ts'],
   },
   {
     id: 'C16',
     title: 'a cancel during the backoff wait is noticed at once',
-    where: ['test/engine/retries.test.ts'],
+    where: ['test/engine/retries.test.ts', 'test/kit/retry.test.ts'],
   },
   {
     id: 'C18',
@@ -73,12 +78,16 @@ export const CASES: readonly Case[] = [
   {
     id: 'C22',
     title: 'a call that expired while it waited costs no slot',
-    where: ['test/engine/timeouts.test.ts', 'test/kit/limiter-queue.test.ts'],
+    where: [
+      'test/engine/timeouts.test.ts',
+      'test/kit/limiter-queue.test.ts',
+      'test/kit/runner.test.ts',
+    ],
   },
   {
     id: 'C23',
     title: 'a timeout is counted from the start of each attempt',
-    where: ['test/engine/timeouts.test.ts'],
+    where: ['test/engine/timeouts.test.ts', 'test/kit/runner-timeouts.test.ts'],
   },
   {
     id: 'C25',
@@ -88,7 +97,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'C26',
     title: 'clearing a queue settles every waiting call',
-    where: ['test/kit/limiter-queue.test.ts'],
+    where: ['test/kit/limiter-queue.test.ts', 'test/kit/map.test.ts'],
   },
   {
     id: 'C29',
@@ -98,7 +107,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'C30',
     title: 'a shared failure is not remembered',
-    where: ['test/kit/inflight.test.ts'],
+    where: ['test/kit/inflight.test.ts', 'test/kit/runner-keys.test.ts'],
   },
   {
     id: 'C31',
@@ -118,6 +127,7 @@ export const CASES: readonly Case[] = [
       'test/core/submit.test.ts',
       'test/engine/deps.test.ts',
       'test/engine/idle.test.ts',
+      'test/kit/runner-batch.test.ts',
     ],
   },
   {
@@ -138,7 +148,12 @@ export const CASES: readonly Case[] = [
   {
     id: 'C45',
     title: 'no listener stays on a shared signal',
-    where: ['test/engine/submit.test.ts', 'test/kit/timeout.test.ts'],
+    where: [
+      'test/engine/submit.test.ts',
+      'test/kit/retry.test.ts',
+      'test/kit/runner-keys.test.ts',
+      'test/kit/timeout.test.ts',
+    ],
   },
   {
     id: 'C47',
@@ -162,7 +177,12 @@ export const CASES: readonly Case[] = [
   {
     id: 'C53',
     title: 'odd rejections and throwing listeners break nothing',
-    where: ['test/engine/events.test.ts', 'test/engine/run.test.ts'],
+    where: [
+      'test/engine/events.test.ts',
+      'test/engine/run.test.ts',
+      'test/kit/map.test.ts',
+      'test/kit/runner-batch.test.ts',
+    ],
   },
   {
     id: 'C54',
@@ -185,6 +205,9 @@ export const CASES: readonly Case[] = [
     where: [
       'test/engine/process.test.ts',
       'test/engine/timeouts.test.ts',
+      'test/kit/retry.test.ts',
+      'test/kit/runner-attempts.test.ts',
+      'test/kit/runner-timeouts.test.ts',
       'test/kit/runtime.test.ts',
       'test/kit/timeout.test.ts',
     ],
@@ -212,17 +235,17 @@ export const CASES: readonly Case[] = [
   {
     id: 'C70',
     title: 'draining stays linear and timers still fire',
-    where: ['test/engine/process.test.ts'],
+    where: ['test/engine/process.test.ts', 'test/kit/limiter-turns.test.ts'],
   },
   {
     id: 'C72',
     title: 'mapping over an endless source pulls only what it can use',
-    later: 'It waits for limiter.map.',
+    where: ['test/kit/map.test.ts', 'test/kit/runner-batch.test.ts'],
   },
   {
     id: 'C74',
     title: 'types pass through limits and timeouts unchanged',
-    where: ['test/engine/types.test.ts'],
+    where: ['test/engine/types.test.ts', 'test/types/toolkit.test.ts'],
   },
   {
     id: 'C77',
@@ -247,22 +270,37 @@ export const CASES: readonly Case[] = [
       'test/core/words.test.ts',
       'test/engine/submit.test.ts',
       'test/engine/views.test.ts',
+      'test/kit/runner.test.ts',
     ],
   },
   {
     id: 'B01',
     title: 'aborts in any order leave the queue alive',
-    where: ['test/engine/cancel.test.ts', 'test/kit/limiter.test.ts'],
+    where: [
+      'test/engine/cancel.test.ts',
+      'test/kit/limiter.test.ts',
+      'test/kit/runner-keys.test.ts',
+    ],
   },
   {
     id: 'B02',
     title: 'a signal that was aborted before leaves no trace',
-    where: ['test/kit/inflight.test.ts', 'test/kit/limiter.test.ts'],
+    where: [
+      'test/kit/inflight.test.ts',
+      'test/kit/limiter.test.ts',
+      'test/kit/map.test.ts',
+      'test/kit/runner-keys.test.ts',
+    ],
   },
   {
     id: 'B03',
     title: 'one long-lived signal over many calls',
-    where: ['test/kit/inflight.test.ts', 'test/kit/limiter.test.ts', 'test/kit/timeout.test.ts'],
+    where: [
+      'test/kit/inflight.test.ts',
+      'test/kit/limiter.test.ts',
+      'test/kit/map.test.ts',
+      'test/kit/timeout.test.ts',
+    ],
   },
   {
     id: 'B04',
@@ -272,7 +310,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B05',
     title: 'an abandoned waiter uses nothing up',
-    where: ['test/kit/limiter-queue.test.ts'],
+    where: ['test/kit/limiter-queue.test.ts', 'test/kit/runner-keys.test.ts'],
   },
   {
     id: 'B06',
@@ -280,6 +318,8 @@ export const CASES: readonly Case[] = [
     where: [
       'test/engine/timeouts.test.ts',
       'test/kit/limiter-queue.test.ts',
+      'test/kit/retry.test.ts',
+      'test/kit/runner-timeouts.test.ts',
       'test/kit/runtime.test.ts',
       'test/kit/timeout.test.ts',
     ],
@@ -298,7 +338,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B08',
     title: 'bodies that ignore the abort',
-    where: ['test/engine/timeouts.test.ts'],
+    where: ['test/engine/timeouts.test.ts', 'test/kit/runner-zombies.test.ts'],
   },
   {
     id: 'B09',
@@ -322,7 +362,11 @@ export const CASES: readonly Case[] = [
       'test/engine/run.test.ts',
       'test/kit/coalesce.test.ts',
       'test/kit/inflight.test.ts',
+      'test/kit/limiter-turns.test.ts',
       'test/kit/limiter.test.ts',
+      'test/kit/map.test.ts',
+      'test/kit/retry.test.ts',
+      'test/kit/runner-keys.test.ts',
       'test/kit/runtime.test.ts',
       'test/kit/timeout.test.ts',
     ],
@@ -330,7 +374,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B13',
     title: 'no depth of stack',
-    where: ['test/engine/revive.test.ts', 'test/kit/limiter.test.ts'],
+    where: ['test/engine/revive.test.ts', 'test/kit/limiter.test.ts', 'test/kit/runner.test.ts'],
   },
   {
     id: 'B14',
@@ -348,6 +392,7 @@ export const CASES: readonly Case[] = [
     where: [
       'test/engine/pools.test.ts',
       'test/kit/limiter-queue.test.ts',
+      'test/kit/limiter-turns.test.ts',
       'test/kit/limiter.test.ts',
     ],
   },
@@ -359,7 +404,12 @@ export const CASES: readonly Case[] = [
   {
     id: 'B18',
     title: 'no slot is lost at a cancel',
-    where: ['test/kit/limiter.test.ts'],
+    where: [
+      'test/kit/limiter-turns.test.ts',
+      'test/kit/limiter.test.ts',
+      'test/kit/map.test.ts',
+      'test/kit/runner-laws.test.ts',
+    ],
   },
   {
     id: 'B19',
@@ -374,7 +424,11 @@ export const CASES: readonly Case[] = [
   {
     id: 'B21',
     title: 'counters that add up at every moment',
-    where: ['test/engine/views.test.ts'],
+    where: [
+      'test/engine/views.test.ts',
+      'test/kit/limiter-turns.test.ts',
+      'test/kit/runner-laws.test.ts',
+    ],
   },
   {
     id: 'B22',
@@ -383,28 +437,33 @@ export const CASES: readonly Case[] = [
       'test/engine/process.test.ts',
       'test/engine/timeouts.test.ts',
       'test/kit/limiter-queue.test.ts',
+      'test/kit/runner-timeouts.test.ts',
       'test/kit/timeout.test.ts',
     ],
   },
   {
     id: 'B23',
     title: 'single flight',
-    where: ['test/kit/inflight.test.ts'],
+    where: ['test/kit/inflight.test.ts', 'test/kit/nested.test.ts'],
   },
   {
     id: 'B24',
     title: 'an abort between two attempts',
-    where: ['test/engine/retries.test.ts'],
+    where: [
+      'test/engine/retries.test.ts',
+      'test/kit/retry.test.ts',
+      'test/kit/runner-attempts.test.ts',
+    ],
   },
   {
     id: 'B25',
     title: 'the arithmetic of backoff and Retry-After',
-    where: ['test/engine/retries.test.ts'],
+    where: ['test/engine/retries.test.ts', 'test/kit/retry.test.ts'],
   },
   {
     id: 'B26',
     title: 'a streamed map after a break',
-    later: 'It waits for limiter.map.',
+    where: ['test/kit/map.test.ts'],
   },
   {
     id: 'B27',
@@ -414,7 +473,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B28',
     title: 'nested use that could never end',
-    later: 'Nested waits are not detected yet; it waits for NESTED_LIMIT in limiter and scheduler.',
+    where: ['test/kit/nested.test.ts'],
   },
   {
     id: 'B29',
@@ -424,7 +483,12 @@ export const CASES: readonly Case[] = [
   {
     id: 'B30',
     title: 'no bookkeeping without a bound',
-    where: ['test/engine/events.test.ts'],
+    where: [
+      'test/engine/events.test.ts',
+      'test/kit/runner-stats.test.ts',
+      'test/kit/runner-zombies.test.ts',
+      'test/kit/stats.test.ts',
+    ],
   },
   {
     id: 'DQ-01',

@@ -506,7 +506,7 @@ describe('wrong arguments', () => {
       { maxQueue: 1.5 },
       { overflow: 'drop' },
       { enqueueTimeout: 'soon' },
-      { nested: 'queue' },
+      { nested: 'never' },
       { maxqueue: 1 },
     ]
     for (const wrong of options) {

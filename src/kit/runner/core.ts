@@ -1,0 +1,361 @@
+// Owns what the calls of one runner share: slots, keys, memory, breaker, figures.
+// May never know how far a call has got: each is its own `Flight`.
+
+import { type AxError, isAxError } from '../../core/errors.ts'
+import { callable, refuseValue } from '../../core/options.ts'
+import { contextOf, nobody } from '../context.ts'
+import { createLimiter, type Limiter } from '../limiter.ts'
+import type { CallOptions, Confirm, RunnerResult, RunnerStats } from '../runner.ts'
+import { Signals } from '../signals.ts'
+import { codeOf, isOverload, isTransient } from '../transient.ts'
+import type { Reject, Resolve, Rider } from './crowd.ts'
+import { Deadlines } from './deadlines.ts'
+import { breakerOpen, closedError, joinsItself } from './errors.ts'
+import { Flight } from './flight.ts'
+import { Leftovers } from './keys.ts'
+import { Memory } from './memory.ts'
+import { Meter, type Outcome } from './meter.ts'
+import type { End, FlightTerms } from './parts.ts'
+import type { Body, Run, RunRoom, Seat } from './run.ts'
+import { type CallTerms, callTermsOf, countOf, type Settings } from './settings.ts'
+import { type SlotOwner, Slots } from './slots.ts'
+import { Zombies } from './zombies.ts'
+
+type Result = RunnerResult<unknown>
+
+let resolveNext: Resolve
+let rejectNext: Reject
+
+/** Made once, not per call: it hands out what it is given through the two variables above. */
+function keep(resolve: Resolve, reject: Reject): void {
+  resolveNext = resolve
+  rejectNext = reject
+}
+
+export class Core implements SlotOwner, RunRoom {
+  readonly settings: Settings
+  readonly confirm: Confirm | undefined
+  readonly slots: Slots
+  /** For calls that keep their slot while they back off, if these are capped. */
+  readonly sessions: Limiter | undefined
+  readonly deadlines: Deadlines
+  readonly graceMs: number
+  readonly seats: Seat[] = []
+  readonly meter: Meter
+  readonly zombies: Zombies
+  readonly leftovers: Leftovers
+  readonly memory: Memory | undefined
+  readonly riders = new Signals<Rider>((rider, reason) => rider.leave(reason))
+  /** Calls that have not ended, by key. */
+  readonly flights = new Map<string, Flight>()
+  /** Calls that wait, and slots in use for bodies nobody waits for. */
+  waiting = 0
+  stopping = 0
+  /** What calls reject with once the runner is closed. */
+  closed: AxError | undefined = undefined
+  /** Of calls without options. */
+  readonly #terms: FlightTerms
+  #idle: Deferred | undefined = undefined
+  #isIdling = false
+  #freed: Deferred | undefined = undefined
+
+  constructor(settings: Settings) {
+    const { runtime, remember, inSlotConcurrency } = settings
+    this.settings = settings
+    this.confirm = settings.confirm
+    this.graceMs = settings.graceMs
+    this.#terms = { ...settings.terms, core: this, context: nobody }
+    this.deadlines = new Deadlines(runtime)
+    this.slots = new Slots(settings.concurrency, settings, runtime, this.deadlines, this)
+    this.sessions =
+      inSlotConcurrency === Number.POSITIVE_INFINITY
+        ? undefined
+        : createLimiter(inSlotConcurrency, {
+            maxQueue: settings.maxQueue,
+            overflow: settings.overflow,
+            enqueueTimeout: settings.patienceMs,
+            runtime,
+          })
+    this.meter = new Meter(runtime, settings.watchers)
+    this.zombies = new Zombies(settings.maxZombies, runtime)
+    this.leftovers = new Leftovers(settings.confirm !== undefined)
+    this.memory = remember && new Memory(runtime, remember.ms, remember.max)
+  }
+
+  get isClosed(): boolean {
+    return this.closed !== undefined
+  }
+
+  now(): number {
+    return this.settings.runtime.monotonic()
+  }
+
+  // ------------------------------------------------------------------ calls
+
+  /** `first`: a full queue does not take it in. */
+  call(key: string, task: Body, options: CallOptions | undefined, first = true): Promise<Result> {
+    const { settings } = this
+    let terms: CallTerms = this.#terms
+    try {
+      if (typeof key !== 'string' || key === '') refuseValue('key', key, 'a text that is not empty')
+      if (typeof task !== 'function') callable('task', task)
+      if (options !== undefined) terms = callTermsOf(options, settings, terms)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+    const signal = options?.signal
+    this.meter.calls += 1
+    if (this.closed !== undefined || signal?.aborted) {
+      this.meter.cancelled += 1
+      return Promise.reject(this.closed ?? signal?.reason)
+    }
+    const flight = this.flights.get(key)
+    if (flight !== undefined) return this.#join(flight, signal)
+    const past = this.memory?.get(key)
+    if (past?.known) return Promise.resolve(this.#answer(key, past.result, past.attempts))
+    const isUnknown = past !== undefined && !terms.idempotent
+    if (isUnknown && this.confirm === undefined && isAxError(past.error, 'OUTCOME_UNKNOWN')) {
+      this.#share(key)
+      return Promise.reject(past.error)
+    }
+    const promise = new Promise<Result>(keep)
+    const resolve = resolveNext
+    const reject = rejectNext
+    const fresh = new Flight(key, task, this.#at(terms, promise), this.now(), resolve, reject)
+    this.flights.set(key, fresh)
+    if (signal !== undefined) fresh.listen(signal)
+    fresh.open(first, isUnknown)
+    return promise
+  }
+
+  /** The terms of a call that has just been made. */
+  #at(terms: CallTerms, promise: Promise<unknown>): FlightTerms {
+    const context = contextOf(promise)
+    if (terms === this.#terms && context === nobody) return this.#terms
+    return { ...terms, core: this, context }
+  }
+
+  /** Whether a call of that key would wait for another one, or for a body of it. */
+  isTaken(key: string): boolean {
+    return this.flights.has(key) || this.leftovers.of(key) !== 'none'
+  }
+
+  #join(flight: Flight, signal: AbortSignal | undefined): Promise<Result> {
+    const since = this.now()
+    if (flight.isHere) {
+      this.meter.codes.add('NESTED_LIMIT')
+      this.meter.failed += 1
+      return Promise.reject(joinsItself(flight.key))
+    }
+    const outcome = new Promise<Result>((resolve, reject) => {
+      flight.listen(undefined).join(since, resolve, reject, signal)
+    })
+    this.#share(flight.key)
+    return outcome
+  }
+
+  #answer(key: string, result: unknown, attempts: number): Result {
+    this.#share(key)
+    return { result, ms: 0, attempts, deduplicated: true }
+  }
+
+  #share(key: string): void {
+    this.meter.deduplicated += 1
+    this.meter.record(key, 0, 0, 0, 'deduplicated')
+  }
+
+  // ------------------------------------------------------------------ slots
+
+  get concurrency(): number {
+    return this.slots.limit
+  }
+
+  set concurrency(value: number) {
+    const { adaptive } = this.settings
+    const limit = countOf('concurrency', value, 1)
+    if (adaptive === undefined) this.slots.limit = limit
+    else {
+      adaptive.limit = limit
+      this.slots.limit = adaptive.limit
+    }
+    this.moved()
+  }
+
+  isOpen(): boolean {
+    return !this.zombies.isFull && this.closed === undefined
+  }
+
+  /** Something has ended or changed: whoever waits for that is served. */
+  moved(now?: number): void {
+    this.slots.fill(now)
+    if (this.#freed !== undefined) {
+      this.#freed.resolve()
+      this.#freed = undefined
+    }
+    if (this.#idle !== undefined) this.#notice()
+  }
+
+  /** Resolves when something has ended or changed. */
+  freed(): Promise<void> {
+    this.#freed ??= deferred()
+    return this.#freed.promise
+  }
+
+  /**
+   * A body has settled, or its grace is over: its slot is free, unless the call wants it for its
+   * next attempt (true: it has it), or the body goes on and may not be a zombie.
+   */
+  vacate(run: Run, hadEnded: boolean, wantsSlot: boolean): boolean {
+    if (run.isOutlived) {
+      const { key } = run.owner
+      const isZombie = this.zombies.add(run)
+      this.meter.log('warn', { key, attempt: run.number }, `${key} does not stop`)
+      if (!isZombie) {
+        if (!hadEnded) this.stopping += 1
+        return false
+      }
+    }
+    if (hadEnded) this.stopping -= 1
+    if (!wantsSlot) this.slots.release()
+    return wantsSlot
+  }
+
+  /** A body has settled after its grace. */
+  gone(run: Run): void {
+    if (this.zombies.remove(run)) {
+      this.slots.release()
+      this.stopping -= 1
+    }
+    this.leftovers.end(run.owner.key)?.proceed(false)
+    this.moved()
+  }
+
+  // ---------------------------------------------------------------- lessons
+
+  /** Whether the breaker lets nobody through, now and when a slot is free. */
+  get isBroken(): boolean {
+    const { breaker } = this.settings
+    return breaker !== undefined && breaker.retryAfter(this.now()) > 0
+  }
+
+  refusal(): AxError {
+    return breakerOpen(this.settings.breaker?.retryAfter(this.now()) ?? 0)
+  }
+
+  /** The breaker's pass for an attempt. */
+  pass(now: number): number | undefined {
+    const { breaker } = this.settings
+    return breaker === undefined ? 0 : breaker.admit(now)
+  }
+
+  /** What an attempt shows about the downstream: once for each, when it is known. */
+  learn(run: Run, outcome: Outcome, error: unknown): void {
+    const { breaker, adaptive } = this.settings
+    if (outcome === 'failure' || outcome === 'timeout') this.meter.codes.add(codeOf(error))
+    if (breaker === undefined && adaptive === undefined) return
+    const now = this.now()
+    const isFault = outcome === 'timeout' || (outcome === 'failure' && isTransient(error))
+    const isSuccess = outcome === 'success'
+    if (breaker !== undefined) {
+      const before = breaker.state(now)
+      breaker.record(run.pass, isSuccess ? 'success' : isFault ? 'failure' : 'neutral', now)
+      const state = breaker.state(now)
+      if (state !== before) this.meter.log('warn', { breaker: state }, `the breaker is ${state}`)
+    }
+    if (adaptive === undefined || run.isConfirm) return
+    const isLoad = outcome === 'timeout' || (outcome === 'failure' && isOverload(error))
+    const verdict = isSuccess ? 'ok' : isLoad ? 'overload' : 'neutral'
+    adaptive.sample(run.startedAt, now, this.slots.active, verdict)
+    this.slots.limit = adaptive.limit
+  }
+
+  /** Counts an attempt that is over. */
+  measure(run: Run, outcome: Outcome, error: unknown, now: number): void {
+    const { meter } = this
+    // Of a timeout it has learned at the deadline.
+    if (run.mark !== 'timeout') this.learn(run, outcome, error)
+    if (outcome === 'success') meter.landed += 1
+    if (run.isConfirm && outcome === 'success') return
+    meter.attempts += 1
+    meter.call.record(now - run.startedAt)
+  }
+
+  /** Counts a call that has ended. */
+  count(end: End, ms: number, now: number): void {
+    const { meter } = this
+    if (end === 'succeeded') meter.success(ms, now)
+    else if (end === 'refused') meter.failed += 1
+    else {
+      meter[end] += 1
+      if (end === 'failed') meter.latency.record(ms)
+    }
+  }
+
+  stats(): RunnerStats {
+    const { meter, slots } = this
+    return {
+      calls: meter.calls,
+      active: slots.active,
+      stopping: this.stopping,
+      waiting: this.waiting,
+      zombies: this.zombies.size,
+      succeeded: meter.succeeded,
+      failed: meter.failed,
+      cancelled: meter.cancelled,
+      deduplicated: meter.deduplicated,
+      attempts: meter.attempts,
+      retried: meter.retried,
+      codes: meter.codes.toObject(),
+      latency: meter.latency.percentiles(),
+      queueWait: meter.queueWait.percentiles(),
+      call: meter.call.percentiles(),
+      effectiveSuccessRate: meter.attempts === 0 ? 1 : Math.min(1, meter.landed / meter.attempts),
+      throughput: meter.throughput(this.now()),
+      concurrency: slots.limit,
+    }
+  }
+
+  // -------------------------------------------------------------------- end
+
+  idle(): Promise<void> {
+    if (this.flights.size === 0 && this.slots.active === 0) return Promise.resolve()
+    // One promise for everyone: 20,000 who wait cost no more than one.
+    this.#idle ??= deferred()
+    return this.#idle.promise
+  }
+
+  close(): Promise<void> {
+    if (this.closed === undefined) {
+      this.closed = closedError()
+      for (const flight of [...this.flights.values()]) flight.cancel('closed', this.closed)
+      this.sessions?.clear(this.closed)
+      this.moved()
+    }
+    return this.idle()
+  }
+
+  /** A turn after the last call has ended, so that its caller has had a say: it may call again. */
+  #notice(): void {
+    if (this.#isIdling || this.flights.size > 0 || this.slots.active > 0) return
+    this.#isIdling = true
+    this.settings.runtime.soon(() => {
+      this.#isIdling = false
+      if (this.flights.size > 0 || this.slots.active > 0) return
+      this.#idle?.resolve()
+      this.#idle = undefined
+    })
+  }
+}
+
+interface Deferred {
+  readonly promise: Promise<void>
+  readonly resolve: () => void
+}
+
+function deferred(): Deferred {
+  let resolve = () => {}
+  const promise = new Promise<void>((done) => {
+    resolve = done
+  })
+  return { promise, resolve }
+}

@@ -1,0 +1,224 @@
+// Owns the slots of a runner and the queue in front of them.
+// May never give out more than there are, or let a newcomer overtake the queue.
+
+import { showMs } from '../../core/duration.ts'
+import { AxError } from '../../core/errors.ts'
+import { type Context, enter } from '../context.ts'
+import { Levels, Line, type Linked } from '../levels.ts'
+import type { Runtime } from '../runtime.ts'
+import type { Deadlines, Due } from './deadlines.ts'
+
+/** Where a claim waits. `parked`: for something else than a slot, but not longer. */
+export type Place = 'nowhere' | 'queue' | 'lobby' | 'parked'
+
+/** Whoever wants a slot. */
+export interface Claim extends Linked<Claim>, Due {
+  readonly priority: number
+  /** The async context in which it begins. */
+  readonly context: Context
+  /** These two are kept by the slots. */
+  place: Place
+  waitsSince: number
+  /** It has a slot, at that time of the monotonic clock. Must not throw. */
+  begin(now: number): void
+  /** It will not get one. Must not throw. */
+  refused(error: unknown, queuedMs: number): void
+}
+
+export interface SlotTerms {
+  readonly maxQueue: number
+  readonly overflow: 'reject' | 'wait'
+  readonly patienceMs: number
+}
+
+/** Who has a say in the matter. */
+export interface SlotOwner {
+  /** Whether anything may start at all. */
+  isOpen(): boolean
+}
+
+/** Bodies that start one after another before timers and I/O have their turn: some 0.3 ms. */
+const STREAK = 256
+
+export class Slots {
+  /** How many there are. After raising it, `fill`. */
+  limit: number
+  /** How many are in use. */
+  active = 0
+  readonly #terms: SlotTerms
+  readonly #runtime: Runtime
+  readonly #deadlines: Deadlines
+  readonly #owner: SlotOwner
+  readonly #queue = new Levels<Claim>()
+  /** Who waits for room in the queue: served in order, whatever the priority. */
+  readonly #lobby = new Line<Claim>()
+  #queued = 0
+  #lobbied = 0
+  #isFilling = false
+  #streak = 0
+  #isResting = false
+
+  constructor(
+    limit: number,
+    terms: SlotTerms,
+    runtime: Runtime,
+    deadlines: Deadlines,
+    owner: SlotOwner,
+  ) {
+    this.limit = limit
+    this.#terms = terms
+    this.#runtime = runtime
+    this.#deadlines = deadlines
+    this.#owner = owner
+  }
+
+  /** Whether a claim would be served at once. */
+  get isFree(): boolean {
+    if (this.active >= this.limit || this.#queued + this.#lobbied > 0) return false
+    return this.#owner.isOpen()
+  }
+
+  /**
+   * Serves the claim at once, or when its turn comes. `first`: a full queue refuses it. `since`:
+   * when its wait began.
+   */
+  claim(claim: Claim, first: boolean, since: number, now: number): void {
+    claim.waitsSince = since
+    if (this.isFree) {
+      this.active += 1
+      claim.begin(now)
+      return
+    }
+    const hasRoom = this.#queued < this.#terms.maxQueue && this.#lobbied === 0
+    if (hasRoom || !first) this.#enqueue(claim)
+    else if (this.#terms.overflow === 'wait') {
+      claim.place = 'lobby'
+      this.#lobby.push(claim)
+      this.#lobbied += 1
+    } else {
+      claim.refused(this.#full(), now - since)
+      return
+    }
+    this.#limitWait(claim, now)
+  }
+
+  /** Lets the claim wait for something else first; that is part of its wait. */
+  park(claim: Claim, now: number): void {
+    claim.waitsSince = now
+    claim.place = 'parked'
+    this.#limitWait(claim, now)
+  }
+
+  /** What a parked claim has waited for has come: it joins the queue, however full that is. */
+  unpark(claim: Claim): void {
+    this.withdraw(claim)
+    this.claim(claim, false, claim.waitsSince, this.#runtime.monotonic())
+  }
+
+  /** Takes back a claim that waits. */
+  withdraw(claim: Claim): void {
+    if (claim.place === 'queue') {
+      this.#queue.remove(claim.priority, claim)
+      this.#queued -= 1
+    } else if (claim.place === 'lobby') {
+      this.#lobby.remove(claim)
+      this.#lobbied -= 1
+    }
+    claim.place = 'nowhere'
+    this.#deadlines.drop(claim)
+    this.#admit()
+  }
+
+  /** The patience of a claim is at an end. */
+  expire(claim: Claim): void {
+    const waitedMs = this.#runtime.monotonic() - claim.waitsSince
+    this.withdraw(claim)
+    claim.refused(expired(this.#terms.patienceMs, this.#queued + this.#lobbied), waitedMs)
+  }
+
+  /** A slot is not needed any more; nothing starts before `fill`. */
+  release(): void {
+    this.active -= 1
+  }
+
+  /** Serves whoever waits for as long as there are slots. `now`: what the clock has just shown. */
+  fill(now = Number.NaN): void {
+    // A body that starts may come back here: the loop that runs will see what has changed.
+    if (this.#isFilling || this.#isResting) return
+    this.#isFilling = true
+    let time = now
+    while (this.active < this.limit && this.#owner.isOpen()) {
+      const claim = this.#next()
+      if (claim === undefined) break
+      this.active += 1
+      const begunAt = Number.isNaN(time) ? this.#runtime.monotonic() : time
+      time = Number.NaN
+      enter(claim.context, () => claim.begin(begunAt))
+      this.#streak += 1
+      if (this.#streak >= STREAK && this.#queued > 0) {
+        this.#rest()
+        break
+      }
+    }
+    this.#isFilling = false
+  }
+
+  #next(): Claim | undefined {
+    // The lobby is asked directly only if the queue has no room at all (maxQueue 0).
+    const claim = this.#queue.shift() ?? this.#lobby.shift()
+    if (claim === undefined) return undefined
+    if (claim.place === 'queue') this.#queued -= 1
+    else this.#lobbied -= 1
+    claim.place = 'nowhere'
+    if (claim.index >= 0) this.#deadlines.drop(claim)
+    if (this.#lobbied > 0) this.#admit()
+    return claim
+  }
+
+  /** Goes on after a turn: what only uses promises would keep timers and I/O out for ever. */
+  #rest(): void {
+    this.#isResting = true
+    this.#runtime.soon(() => {
+      this.#isResting = false
+      this.#streak = 0
+      this.fill()
+    })
+  }
+
+  #enqueue(claim: Claim): void {
+    claim.place = 'queue'
+    this.#queue.push(claim.priority, claim)
+    this.#queued += 1
+  }
+
+  #limitWait(claim: Claim, now: number): void {
+    const { patienceMs } = this.#terms
+    if (patienceMs === Number.POSITIVE_INFINITY) return
+    this.#deadlines.set(claim, Math.max(0, claim.waitsSince + patienceMs - now))
+  }
+
+  /** Lets those in the lobby move up. */
+  #admit(): void {
+    while (this.#lobbied > 0 && this.#queued < this.#terms.maxQueue) {
+      this.#lobbied -= 1
+      this.#enqueue(this.#lobby.shift() as Claim)
+    }
+  }
+
+  #full(): AxError {
+    const { active, limit } = this
+    const { maxQueue } = this.#terms
+    const waiting = this.#queued + this.#lobbied
+    return new AxError(
+      'QUEUE_OVERFLOW',
+      `The queue is full: ${waiting} calls wait (maxQueue ${maxQueue}). Call again later, ` +
+        "raise maxQueue, or let callers wait with overflow: 'wait'.",
+      { maxQueue, active, waiting, concurrency: limit },
+    )
+  }
+}
+
+function expired(patienceMs: number, waiting: number): AxError {
+  const text = `The call waited ${showMs(patienceMs)} for a slot, and was given up.`
+  return new AxError('ENQUEUE_TIMEOUT', text, { waitedMs: patienceMs, waiting })
+}
