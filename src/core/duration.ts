@@ -31,6 +31,16 @@ export function toMs(value: Duration, name: string, code: AxErrorCode = 'INVALID
   })
 }
 
+/** The same, where Infinity says that there is no end. */
+export function spanOf(value: Duration, name: string): number {
+  return value === Number.POSITIVE_INFINITY ? value : toMs(value, name)
+}
+
+/** The same, where 0 says so too. */
+export function limitOf(value: Duration, name: string): number {
+  return spanOf(value, name) || Number.POSITIVE_INFINITY
+}
+
 function fromText(text: unknown): number {
   const match = typeof text === 'string' ? WRITTEN.exec(text.trim()) : null
   if (match === null) return Number.NaN

@@ -53,6 +53,13 @@ export function integer(
   return refuseValue(name, value, `an integer ${range}`, code)
 }
 
+/** An integer of at least `min`, or Infinity where there is to be no bound. */
+export function countOf(name: string, value: unknown, min: number): number {
+  if (value === Number.POSITIVE_INFINITY) return value
+  if (Number.isSafeInteger(value) && (value as number) >= min) return value as number
+  return refuseValue(name, value, `an integer of at least ${min}, or Infinity`)
+}
+
 export function boolean(name: string, value: unknown, code: AxErrorCode = 'INVALID_OPTION') {
   return typeof value === 'boolean' ? value : refuseValue(name, value, 'true or false', code)
 }

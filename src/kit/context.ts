@@ -76,11 +76,3 @@ export function enter(context: Context, run: () => void): void {
   if (!seen && context === nobody) run()
   else context.runInAsyncScope(run)
 }
-
-/**
- * Calls `run` whenever the process has nothing left to do and would end: for whoever still waits,
- * the last chance to find out that it is in vain.
- */
-export function beforeEnd(run: () => void): void {
-  process.on('beforeExit', run)
-}

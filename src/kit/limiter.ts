@@ -1,45 +1,26 @@
 // Owns a cap on how many bodies run at once, and the queue in front of it.
 // May never run more bodies than the cap, let a newcomer overtake the queue, or forget a caller.
 
-import { type Duration, toMs } from '../core/duration.ts'
+import { limitOf } from '../core/duration.ts'
 import { AxError } from '../core/errors.ts'
-import { callable, integer, oneOf, refuseUnknown, refuseValue } from '../core/options.ts'
+import { callable, countOf, oneOf } from '../core/options.ts'
 import { type Context, glimpse } from './context.ts'
+import {
+  checkLimit,
+  checkLimiterKeys,
+  type LimiterOptions,
+  type LimitOptions,
+} from './limiter-options.ts'
 import { type MapContext, type MapOptions, mapOver, type Slots } from './map.ts'
 import { type Desk, type Queued, Watch } from './nested.ts'
 import { Rooms } from './rooms.ts'
 import { type Runtime, systemRuntime } from './runtime.ts'
-import { optionalSignal } from './signals.ts'
 import { attempt, listen, Slot } from './slot.ts'
 import { type Entry, Terms, WaitingRoom } from './waiting.ts'
 
+export type { LimiterOptions, LimitOptions }
+
 type Task<T> = () => T | PromiseLike<T>
-
-export interface LimiterOptions {
-  /** How many calls may wait, beside those that run; default Infinity. */
-  readonly maxQueue?: number | undefined
-  /** When the queue is full: `QUEUE_OVERFLOW` at once (default), or wait for room as well. */
-  readonly overflow?: 'reject' | 'wait' | undefined
-  /** How long a call may wait for its start; default 0: for ever. */
-  readonly enqueueTimeout?: Duration | undefined
-  /**
-   * A call made inside a body, for which that body waits, needs a slot while it holds one. When
-   * every slot is held by such a body the wait could never end: `NESTED_LIMIT` (default), for
-   * one of them; or wait all the same.
-   */
-  readonly nested?: 'reject' | 'queue' | undefined
-  /** Clock and timers, for tests. */
-  readonly runtime?: Runtime | undefined
-}
-
-export interface LimitOptions {
-  /** An integer from 1 to 100, larger first; default 50. */
-  readonly priority?: number | undefined
-  /** Ends the wait, not the body: a body that has started looks at the signal itself. */
-  readonly signal?: AbortSignal | undefined
-  /** Instead of the limiter's own. */
-  readonly enqueueTimeout?: Duration | undefined
-}
 
 export interface LimiterStats {
   /** Bodies that run. */
@@ -156,12 +137,12 @@ class Core implements Slots, Desk {
   #idling = false
 
   constructor(concurrency: number, options: LimiterOptions) {
-    refuseUnknown('createLimiter', options, LIMITER_OPTIONS)
-    this.#concurrency = count('concurrency', concurrency, 1)
-    this.#maxQueue = count('maxQueue', options.maxQueue ?? Number.POSITIVE_INFINITY, 0)
+    checkLimiterKeys(options)
+    this.#concurrency = countOf('concurrency', concurrency, 1)
+    this.#maxQueue = countOf('maxQueue', options.maxQueue ?? Number.POSITIVE_INFINITY, 0)
     this.#overflow = oneOf('overflow', options.overflow ?? 'reject', ['reject', 'wait'])
     const nested = oneOf('nested', options.nested ?? 'reject', ['reject', 'queue'])
-    const patienceMs = patience(options.enqueueTimeout ?? 0)
+    const patienceMs = limitOf(options.enqueueTimeout ?? 0, 'enqueueTimeout')
     this.#terms = new Terms(DEFAULT_PRIORITY, undefined, patienceMs)
     this.runtime = options.runtime ?? systemRuntime
     this.watch = new Watch(nested === 'reject', this, this.runtime)
@@ -174,7 +155,7 @@ class Core implements Slots, Desk {
   }
 
   set concurrency(value: number) {
-    this.#concurrency = count('concurrency', value, 1)
+    this.#concurrency = countOf('concurrency', value, 1)
     this.#fill()
   }
 
@@ -200,7 +181,7 @@ class Core implements Slots, Desk {
     let terms = this.#terms
     if (options !== undefined) {
       try {
-        check(options)
+        checkLimit(options)
         if (options.signal?.aborted) return Promise.reject(options.signal.reason)
         terms = this.#termsOf(options)
       } catch (error) {
@@ -314,7 +295,9 @@ class Core implements Slots, Desk {
       return terms
     }
     const patienceMs =
-      enqueueTimeout === undefined ? this.#terms.patienceMs : patience(enqueueTimeout)
+      enqueueTimeout === undefined
+        ? this.#terms.patienceMs
+        : limitOf(enqueueTimeout, 'enqueueTimeout')
     return new Terms(priority ?? DEFAULT_PRIORITY, signal, patienceMs)
   }
 
@@ -436,30 +419,4 @@ function nothing(): void {}
 
 async function refuseTask(task: unknown): Promise<never> {
   return callable('task', task) as never
-}
-
-const LIMITER_OPTIONS = ['maxQueue', 'overflow', 'enqueueTimeout', 'nested', 'runtime']
-const LIMIT_OPTIONS = ['priority', 'signal', 'enqueueTimeout']
-
-/** Spelt out, because it runs for every call that has options. */
-function check(options: LimitOptions): void {
-  for (const name in options) {
-    if (name === 'priority' || name === 'signal' || name === 'enqueueTimeout') continue
-    refuseUnknown('limit', options, LIMIT_OPTIONS)
-  }
-  if (options.priority !== undefined) integer('priority', options.priority, 1, 100)
-  if (options.signal !== undefined) optionalSignal(options.signal)
-  if (options.enqueueTimeout !== undefined) patience(options.enqueueTimeout)
-}
-
-function count(name: string, value: unknown, min: number): number {
-  if (value === Number.POSITIVE_INFINITY) return value
-  if (Number.isSafeInteger(value) && (value as number) >= min) return value as number
-  return refuseValue(name, value, `an integer of at least ${min}, or Infinity`)
-}
-
-/** Milliseconds; Infinity where the option says that there is no limit. */
-function patience(value: Duration): number {
-  if (value === Number.POSITIVE_INFINITY) return value
-  return toMs(value, 'enqueueTimeout') || Number.POSITIVE_INFINITY
 }

@@ -17,8 +17,7 @@
 // 0.8 without. Nor could it tell a body that waits from one that goes on.
 
 import { AxError } from '../core/errors.ts'
-import { beforeEnd } from './context.ts'
-import { type Runtime, systemRuntime } from './runtime.ts'
+import { beforeEnd, type Runtime, systemRuntime } from './runtime.ts'
 
 /** How long no body must have ended before a limiter is looked at; twice as long each time. */
 const STALL_MS = 20

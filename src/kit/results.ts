@@ -17,7 +17,7 @@ type Place<O> = O | Failure | typeof NOTHING
 
 const SMALLEST = 16
 
-/** Results by their number, from `taken` on, in a ring that grows. Everything is O(1), amortised. */
+/** Results by their number, from `taken` on, in a ring that grows. All of it O(1), amortised. */
 export class Results<O> {
   #ring = new Array<Place<O>>(SMALLEST).fill(NOTHING)
   /** How many have been taken: the number of the next one. */

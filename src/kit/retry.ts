@@ -4,7 +4,7 @@
 import { backoffMs } from '../core/backoff.ts'
 import { type Duration, toMs } from '../core/duration.ts'
 import type { BackoffTerms } from '../core/job.ts'
-import { callable, plain, refuseUnknown, refuseValue } from '../core/options.ts'
+import { callable, countOf, plain, refuseUnknown, refuseValue } from '../core/options.ts'
 import { retryAfterOf } from '../core/values.ts'
 import { captureContext } from './context.ts'
 import { tell } from './hooks.ts'
@@ -111,7 +111,7 @@ export function retryTerms(
   if (maxMs < delayMs) refuseValue('maxDelay', maxDelay, 'at least baseDelay')
   if (typeof jitter !== 'boolean') callable('jitter', jitter)
   return {
-    retries: countOf(options.retries ?? 3),
+    retries: countOf('retries', options.retries ?? 3, 0),
     backoff: {
       type: 'exponential',
       delayMs,
@@ -144,12 +144,6 @@ function jittered({ jitter }: RetryTerms, wait: number, random: number): number 
   const answer: unknown = jitter(wait, random)
   if (typeof answer === 'number' && answer >= 0 && Number.isFinite(answer)) return answer
   return refuseValue('The answer of jitter', answer, 'a number of milliseconds')
-}
-
-function countOf(value: unknown): number {
-  if (value === Number.POSITIVE_INFINITY) return value
-  if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number
-  return refuseValue('retries', value, 'an integer of at least 0, or Infinity')
 }
 
 function factorOf(value: unknown): number {

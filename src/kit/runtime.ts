@@ -75,3 +75,11 @@ export const systemRuntime: Runtime = {
     outside(() => setImmediate(run))
   },
 }
+
+/**
+ * Calls `run` whenever the process has nothing left to do and would end: for whoever still waits,
+ * the last chance to find out that it is in vain.
+ */
+export function beforeEnd(run: () => void): void {
+  process.on('beforeExit', run)
+}

@@ -5,7 +5,8 @@ import type { Fact, NewJob, StoredJob } from '../core/job.ts'
 import { decide, type Keep } from '../core/machine.ts'
 import type { InsertAnswer, InsertGroup, Moved, Store } from '../store/store.ts'
 import { newJob, START } from './history-commands.ts'
-import { copyOf, type ManualClock, manualClock } from './history-side.ts'
+import { type ManualClock, manualClock } from './history-side.ts'
+import { copyJob } from './sim/copy.ts'
 
 /** What is needed of a test runner. */
 export interface Runner {
@@ -123,7 +124,7 @@ function benchOf(store: Store, clock: ManualClock, expect: Runner['expect']): Be
     },
     take: async (max = 1, holder = 'worker') => {
       const ask = { holder, leaseMs: LEASE_MS, max, types: TYPES }
-      return (await store.lease(ask, false)).answer.jobs.map(copyOf)
+      return (await store.lease(ask, false)).answer.jobs.map(copyJob)
     },
     say: async (job, fact, keep = KEEP) => {
       const move = decide(job, fact, keep)
@@ -144,7 +145,7 @@ function benchOf(store: Store, clock: ManualClock, expect: Runner['expect']): Be
     job: async (id) => {
       const [job] = await store.get([id])
       if (job === null || job === undefined) throw new Error(`There is no job ${id}.`)
-      return copyOf(job)
+      return copyJob(job)
     },
     statuses: async (...ids) => (await store.get(ids)).map((job) => job?.status ?? 'nobody'),
     tidy: async (keep = KEEP) => tidy(bench, keep),

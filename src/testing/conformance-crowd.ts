@@ -6,7 +6,8 @@ import { decide, type Keep } from '../core/machine.ts'
 import type { Moved, Store } from '../store/store.ts'
 import { ERROR, edge, LEASE_MS, PATIENT, TYPES } from './cases-bench.ts'
 import { newJob, numbersFrom } from './history-commands.ts'
-import { copyOf, type ManualClock } from './history-side.ts'
+import type { ManualClock } from './history-side.ts'
+import { copyJob } from './sim/copy.ts'
 
 const CAPS: Readonly<Record<string, number>> = { default: 3, io: 1 }
 const LONG: Keep = {
@@ -95,7 +96,7 @@ async function work(crowd: Crowd, holder: string): Promise<void> {
   const max = 1 + Math.floor(random() * 3)
   const ask = { holder, leaseMs: LEASE_MS, max, types: TYPES }
   const { answer } = await store.lease(ask, false)
-  const jobs = answer.jobs.map(copyOf)
+  const jobs = answer.jobs.map(copyJob)
   crowd.leases.push(...jobs.map((job) => job.lease?.number ?? 0))
   const turns = random() * (random() < 0.2 ? 60 : 6)
   for (let turn = 0; turn < turns; turn += 1) await store.time()
@@ -119,7 +120,7 @@ async function finish(crowd: Crowd, job: StoredJob): Promise<void> {
     crowd.faults.push(`attempt ${ended.attempt} of ${job.id} ended by the lease of ${job.starts}`)
   }
   const [now] = await crowd.store.get([job.id])
-  if (now?.lease?.hold === true) await write(crowd, copyOf(now), { type: 'settled' })
+  if (now?.lease?.hold === true) await write(crowd, copyJob(now), { type: 'settled' })
 }
 
 async function write(crowd: Crowd, job: StoredJob, fact: Fact): Promise<Moved | undefined> {
@@ -131,7 +132,7 @@ async function operate(crowd: Crowd): Promise<void> {
   const id = pickOf(crowd, crowd.submitted)?.id
   const [job] = id === undefined ? [] : await crowd.store.get([id])
   if (job === null || job === undefined) return
-  await write(crowd, copyOf(job), { type: crowd.random() < 0.3 ? 'cancel' : 'retry' })
+  await write(crowd, copyJob(job), { type: crowd.random() < 0.3 ? 'cancel' : 'retry' })
 }
 
 async function keep(crowd: Crowd): Promise<void> {
@@ -163,7 +164,7 @@ async function account(crowd: Crowd): Promise<readonly string[]> {
   const jobs = new Map<string, StoredJob>()
   for (let after: number | null = 0; after !== null; ) {
     const page = await crowd.store.list({ after, limit: 100 })
-    for (const job of page.jobs) jobs.set(job.id, copyOf(job))
+    for (const job of page.jobs) jobs.set(job.id, copyJob(job))
     after = page.after
   }
   const events: JobEvent[] = []

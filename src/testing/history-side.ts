@@ -5,6 +5,7 @@ import type { Fact, Move, StoredJob } from '../core/job.ts'
 import { decide, type Keep } from '../core/machine.ts'
 import type { InsertAnswer, InsertGroup, Store, Told } from '../store/store.ts'
 import type { Command, PlannedGroup, PlannedMove, View } from './history-commands.ts'
+import { copyJob } from './sim/copy.ts'
 
 /** A clock that stands still until it is told. */
 export interface ManualClock {
@@ -140,7 +141,7 @@ async function withCheckedLoop(
 async function lease(side: Side, command: Command & { do: 'lease' }): Promise<unknown> {
   const told = await side.store.lease(command, true)
   for (const job of told.answer.jobs) {
-    side.leased.set(job.id, [...(side.leased.get(job.id) ?? []), copyOf(job)])
+    side.leased.set(job.id, [...(side.leased.get(job.id) ?? []), copyJob(job)])
     const number = job.lease?.number ?? 0
     heldBy(side, command.holder).set(job.id, number)
     side.highest = Math.max(side.highest, number)
@@ -157,7 +158,7 @@ function heldBy(side: Side, holder: string): Map<string, number> {
 async function known(side: Side, id: string, view: View): Promise<StoredJob | null> {
   if (view === 'fresh') {
     const job = (await side.store.get([id]))[0] ?? null
-    return job === null ? null : copyOf(job)
+    return job === null ? null : copyJob(job)
   }
   return side.leased.get(id)?.at(view === 'last lease' ? -1 : -2) ?? null
 }
@@ -194,7 +195,7 @@ async function apply(side: Side, moves: readonly Move[]): Promise<unknown> {
 async function overdue(side: Side, command: Command & { do: 'overdue' }): Promise<unknown> {
   const told = await side.store.overdue(command, true)
   const { jobs, more, ...rest } = told.answer
-  side.handedOut = jobs.map(copyOf)
+  side.handedOut = jobs.map(copyJob)
   const isFull = jobs.length === command.limit
   return { ...told, answer: { ...rest, jobs, more: isFull ? 'perhaps' : more } }
 }
@@ -322,50 +323,6 @@ export function plain(value: unknown): unknown {
 }
 
 function plainJob(job: StoredJob): object {
-  const { seq: _, rank, ...rest } = copyOf(job)
+  const { seq: _, rank, ...rest } = copyJob(job)
   return RANKED.includes(job.status) && job.needs === 0 ? { ...rest, rank } : rest
-}
-
-/** A job as it is now. What a store hands out may be a window, behind which things change. */
-export function copyOf(job: StoredJob): StoredJob {
-  return {
-    id: job.id,
-    seq: job.seq,
-    rev: job.rev,
-    type: job.type,
-    pool: job.pool,
-    flow: job.flow,
-    payload: job.payload,
-    body: job.body,
-    terms: job.terms,
-    priority: job.priority,
-    weight: job.weight,
-    rank: job.rank,
-    status: job.status,
-    deps: job.deps,
-    depMode: job.depMode,
-    needs: job.needs,
-    open: job.open,
-    key: job.key,
-    keyForMs: job.keyForMs,
-    exclusive: job.exclusive,
-    enqueueTimeoutMs: job.enqueueTimeoutMs,
-    starts: job.starts,
-    attempts: job.attempts,
-    lost: job.lost,
-    preempted: job.preempted,
-    attemptsBefore: job.attemptsBefore,
-    lostBefore: job.lostBefore,
-    lease: job.lease,
-    deadline: job.deadline,
-    createdAt: job.createdAt,
-    availableAt: job.availableAt,
-    startedAt: job.startedAt,
-    finishedAt: job.finishedAt,
-    result: job.result,
-    error: job.error,
-    code: job.code,
-    cause: job.cause,
-    log: job.log,
-  }
 }

@@ -2,7 +2,7 @@
 // May never know how far a call has got: each is its own `Flight`.
 
 import { type AxError, isAxError } from '../../core/errors.ts'
-import { callable, refuseValue } from '../../core/options.ts'
+import { callable, countOf, refuseValue } from '../../core/options.ts'
 import { contextOf, nobody } from '../context.ts'
 import { createLimiter, type Limiter } from '../limiter.ts'
 import type { CallOptions, Confirm, RunnerResult, RunnerStats } from '../runner.ts'
@@ -17,7 +17,7 @@ import { Memory } from './memory.ts'
 import { Meter, type Outcome } from './meter.ts'
 import type { End, FlightTerms } from './parts.ts'
 import type { Body, Run, RunRoom, Seat } from './run.ts'
-import { type CallTerms, callTermsOf, countOf, type Settings } from './settings.ts'
+import { type CallTerms, callTermsOf, type Settings } from './settings.ts'
 import { type SlotOwner, Slots } from './slots.ts'
 import { Zombies } from './zombies.ts'
 

@@ -1,15 +1,15 @@
 // Owns the options of a runner and of its calls: checked, and with their defaults filled in.
 // May never be asked twice for the same thing: what was checked here is trusted elsewhere.
 
-import { type Duration, toMs } from '../../core/duration.ts'
+import { limitOf, spanOf, toMs } from '../../core/duration.ts'
 import {
   boolean,
   callable,
+  countOf,
   integer,
   oneOf,
   plain,
   refuseUnknown,
-  refuseValue,
 } from '../../core/options.ts'
 import { Adaptive } from '../adaptive.ts'
 import { Breaker, breakerTerms } from '../breaker.ts'
@@ -80,8 +80,8 @@ export function settingsOf(options: RunnerOptions): Settings {
     adaptive,
     maxQueue: countOf('maxQueue', options.maxQueue ?? 1_000, 0),
     overflow: oneOf('overflow', options.overflow ?? 'reject', ['reject', 'wait']),
-    patienceMs: limitOf('enqueueTimeout', options.enqueueTimeout ?? 10_000),
-    graceMs: spanOf('graceMs', options.graceMs ?? 5_000),
+    patienceMs: limitOf(options.enqueueTimeout ?? 10_000, 'enqueueTimeout'),
+    graceMs: spanOf(options.graceMs ?? 5_000, 'graceMs'),
     maxZombies: integer('maxZombies', options.maxZombies ?? 100, 0),
     inSlotConcurrency: countOf('inSlotConcurrency', inSlotConcurrency, 1),
     confirm: confirm === undefined ? undefined : callable('confirm', confirm),
@@ -90,7 +90,7 @@ export function settingsOf(options: RunnerOptions): Settings {
     watchers: watchersOf(options),
     terms: {
       priority: 50,
-      timeoutMs: limitOf('timeoutMs', options.timeoutMs ?? 0),
+      timeoutMs: limitOf(options.timeoutMs ?? 0, 'timeoutMs'),
       retry: retries,
       inSlot: boolean('inSlot', retry.inSlot ?? false),
       idempotent: boolean('idempotent', options.idempotent ?? false),
@@ -123,7 +123,7 @@ export function callTermsOf(options: CallOptions, settings: Settings, terms: Cal
   const laid = retry === undefined ? undefined : { ...settings.retry, ...given(retry) }
   return {
     priority: priority === undefined ? terms.priority : integer('priority', priority, 1, 100),
-    timeoutMs: timeoutMs === undefined ? terms.timeoutMs : limitOf('timeoutMs', timeoutMs),
+    timeoutMs: timeoutMs === undefined ? terms.timeoutMs : limitOf(timeoutMs, 'timeoutMs'),
     retry: laid === undefined ? terms.retry : retryTermsOf('retry of the call', laid),
     inSlot: laid === undefined ? terms.inSlot : boolean('inSlot', laid.inSlot ?? false),
     idempotent: idempotent === undefined ? terms.idempotent : boolean('idempotent', idempotent),
@@ -159,21 +159,4 @@ function watchersOf({ onAttempt, logger }: RunnerOptions): Watchers {
     }
   }
   return { onAttempt, logger }
-}
-
-/** An integer, or Infinity. */
-export function countOf(name: string, value: unknown, min: number): number {
-  if (value === Number.POSITIVE_INFINITY) return value
-  if (Number.isSafeInteger(value) && (value as number) >= min) return value as number
-  return refuseValue(name, value, `an integer of at least ${min}, or Infinity`)
-}
-
-/** Milliseconds, or Infinity. */
-function spanOf(name: string, value: Duration): number {
-  return value === Number.POSITIVE_INFINITY ? value : toMs(value, name)
-}
-
-/** Milliseconds, where 0 says that there is no limit. */
-function limitOf(name: string, value: Duration): number {
-  return spanOf(name, value) || Number.POSITIVE_INFINITY
 }
