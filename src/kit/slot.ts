@@ -77,8 +77,14 @@ export function listen<T, R>(
   onValue: (value: T) => R,
   onError: (error: unknown) => R,
 ): Promise<R> {
-  // Not `promise.then(...)`: that is whatever the promise says it is.
-  return then.call(promise, onValue as (value: unknown) => R, onError) as Promise<R>
+  const told = onValue as (value: unknown) => R
+  try {
+    // Not `promise.then(...)`: that is whatever the promise says it is.
+    return then.call(promise, told, onError) as Promise<R>
+  } catch (error) {
+    // It has a constructor that throws, and `then` asks for it: the body has failed by that.
+    return then.call(Promise.reject(error), told, onError) as Promise<R>
+  }
 }
 
 /**

@@ -4,8 +4,9 @@
 import { showMs } from '../core/duration.ts'
 import { AxError } from '../core/errors.ts'
 import { type Context, contextOf, nobody } from './context.ts'
+import { Fifo } from './fifo.ts'
 import { Heap } from './heap.ts'
-import { Levels, Line, type Linked } from './levels.ts'
+import { RingLevels } from './levels.ts'
 import type { Queued, Waiter } from './nested.ts'
 import type { Runtime, Timer } from './runtime.ts'
 import { Signals } from './signals.ts'
@@ -37,16 +38,14 @@ export class Terms {
 
 /**
  * A call that waits, in the terms and the async context it was made in. There may be a million
- * of these: 72 bytes each, beside the promise (232 with its two functions) and the task.
+ * of these: 56 bytes each, beside the promise (232 with its two functions) and the task.
  */
-export class Entry implements Linked<Entry>, Waiter {
+export class Entry implements Waiter {
   /** Undefined once it has been handed out or dropped. */
   task: (() => unknown) | undefined
   resolve: (value: unknown) => void
   reject: (error: unknown) => void
   readonly terms: Terms
-  before: Entry | undefined = undefined
-  after: Entry | undefined = undefined
 
   constructor(
     task: () => unknown,
@@ -71,6 +70,9 @@ class LooseEntry extends Entry {
   index = -1
 }
 
+/** Rings are swept when they hold this many more of those that have left than of others. */
+const SLACK = 64
+
 let resolveNext: (value: unknown) => void
 let rejectNext: (error: unknown) => void
 
@@ -89,10 +91,12 @@ export class WaitingRoom {
   readonly #maxQueue: number
   readonly #runtime: Runtime
   readonly #onDrop: () => void
-  readonly #queue = new Levels<Entry>()
-  readonly #lobby = new Line<Entry>()
+  readonly #queue = new RingLevels<Entry>()
+  readonly #lobby = new Fifo<Entry>()
   #queued = 0
   #lobbied = 0
+  /** Those that have left, but stand in their ring still. */
+  #gone = 0
   readonly #signals = new Signals<LooseEntry>((entry, reason) => this.drop(entry, reason))
   readonly #deadlines = new Heap<LooseEntry>((entry, index) => {
     entry.index = index
@@ -145,29 +149,28 @@ export class WaitingRoom {
 
   /** Hands out the call that is next, if there is one. */
   next(): Entry | undefined {
-    let entry = this.#queue.shift()
-    if (entry !== undefined) this.#queued -= 1
-    else {
+    if (this.size === 0) return undefined
+    for (;;) {
+      let entry = this.#queue.shift()
+      const isQueued = entry !== undefined
       // The lobby is asked directly only if the queue has no room at all (maxQueue 0).
-      entry = this.#lobby.shift()
-      if (entry === undefined) return undefined
-      this.#lobbied -= 1
+      entry ??= this.#lobby.shift() as Entry
+      if (entry.task === undefined) {
+        this.#gone -= 1
+        continue
+      }
+      if (isQueued) this.#queued -= 1
+      else this.#lobbied -= 1
+      if (entry.terms.loose) this.#finish(entry as LooseEntry)
+      if (this.#lobbied > 0) this.#admit()
+      return entry
     }
-    if (entry.terms.loose) this.#finish(entry as LooseEntry)
-    if (this.#lobbied > 0) this.#admit()
-    return entry
   }
 
   /** Rejects every call with `error`; answers how many. */
   clear(error: unknown): number {
-    const all: Entry[] = []
     // All of them are gone before the first one hears of it, and nobody is let in meanwhile.
-    for (let entry = this.#queue.shift(); entry !== undefined; entry = this.#queue.shift()) {
-      all.push(entry)
-    }
-    for (let entry = this.#lobby.shift(); entry !== undefined; entry = this.#lobby.shift()) {
-      all.push(entry)
-    }
+    const all = this.#takeAll()
     this.#queued = 0
     this.#lobbied = 0
     for (const entry of all) {
@@ -190,13 +193,10 @@ export class WaitingRoom {
   withdraw(entry: Entry): boolean {
     if (entry.task === undefined) return false
     entry.task = undefined
-    if (this.#isInLobby(entry)) {
-      this.#lobby.remove(entry)
-      this.#lobbied -= 1
-    } else {
-      this.#queue.remove(entry.terms.priority, entry)
-      this.#queued -= 1
-    }
+    if (this.#isInLobby(entry)) this.#lobbied -= 1
+    else this.#queued -= 1
+    this.#gone += 1
+    if (this.#gone > this.size + SLACK) this.#sweep()
     if (entry.terms.loose) this.#finish(entry as LooseEntry)
     this.#admit()
     return true
@@ -204,14 +204,18 @@ export class WaitingRoom {
 
   /** Those who wait, the newest first (of a priority). */
   *newest(): IterableIterator<Queued> {
-    for (const entry of this.#lobby.backwards()) yield this.#describe(entry)
-    for (const entry of this.#queue.backwards()) yield this.#describe(entry)
+    for (const entry of [...this.#lobby].reverse()) {
+      if (entry.task !== undefined) yield this.#describe(entry)
+    }
+    for (const entry of this.#queue.backwards()) {
+      if (entry.task !== undefined) yield this.#describe(entry)
+    }
   }
 
   #describe(entry: Entry): Queued {
     return {
       waiter: entry,
-      gives: entry.terms.patienceMs !== Number.POSITIVE_INFINITY,
+      gives: entry.terms.loose,
       waits: () => entry.task !== undefined,
       drop: (error) => this.drop(entry, error),
     }
@@ -220,7 +224,7 @@ export class WaitingRoom {
   /** Only those that leave by themselves know; others are looked for. */
   #isInLobby(entry: Entry): boolean {
     if (entry.terms.loose) return (entry as LooseEntry).place === LOBBY
-    for (const each of this.#lobby.backwards()) if (each === entry) return true
+    for (const each of this.#lobby) if (each === entry) return true
     return false
   }
 
@@ -247,11 +251,34 @@ export class WaitingRoom {
     this.#queued += 1
   }
 
+  /** Takes out all who are there, in order. */
+  #takeAll(): Entry[] {
+    const all = [...this.#queue.takeAll(), ...this.#lobby]
+    this.#lobby.clear()
+    this.#gone = 0
+    return all.filter((entry) => entry.task !== undefined)
+  }
+
+  #sweep(): void {
+    const lobby = [...this.#lobby]
+    this.#lobby.clear()
+    for (const entry of this.#queue.takeAll()) {
+      if (entry.task !== undefined) this.#queue.push(entry.terms.priority, entry)
+    }
+    for (const entry of lobby) if (entry.task !== undefined) this.#lobby.push(entry)
+    this.#gone = 0
+  }
+
   /** Lets those in the lobby move up. */
   #admit(): void {
     while (this.#lobbied > 0 && !this.full) {
+      const entry = this.#lobby.shift() as Entry
+      if (entry.task === undefined) {
+        this.#gone -= 1
+        continue
+      }
       this.#lobbied -= 1
-      this.#enqueue(this.#lobby.shift() as Entry)
+      this.#enqueue(entry)
     }
   }
 

@@ -353,7 +353,12 @@ export const CASES: readonly Case[] = [
   {
     id: 'B11',
     title: 'hostile thenables',
-    where: ['test/engine/run.test.ts', 'test/kit/limiter.test.ts', 'test/kit/timeout.test.ts'],
+    where: [
+      'test/engine/run.test.ts',
+      'test/kit/hostile.test.ts',
+      'test/kit/limiter.test.ts',
+      'test/kit/timeout.test.ts',
+    ],
   },
   {
     id: 'B12',
@@ -451,6 +456,7 @@ export const CASES: readonly Case[] = [
     title: 'an abort between two attempts',
     where: [
       'test/engine/retries.test.ts',
+      'test/kit/hostile.test.ts',
       'test/kit/retry.test.ts',
       'test/kit/runner-attempts.test.ts',
     ],

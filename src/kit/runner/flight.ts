@@ -296,8 +296,16 @@ export class Flight implements Claim, RunOwner {
   /** Whether it has taken effect is known now, unless the answer makes no sense. */
   #answered(run: Run, answer: { done?: unknown; result?: unknown } | null): void {
     const core = this.#core
-    const done = typeof answer === 'object' ? answer?.done : undefined
-    if (done === true) this.#over(run, true, answer?.result)
+    let done: unknown
+    let result: unknown
+    try {
+      if (typeof answer === 'object') done = answer?.done
+      if (done === true) result = answer?.result
+    } catch (problem) {
+      this.#over(run, false, problem)
+      return
+    }
+    if (done === true) this.#over(run, true, result)
     else if (done !== false) this.#over(run, false, badAnswer(answer))
     else {
       this.#rest.isUnknown = false
@@ -354,7 +362,9 @@ export class Flight implements Claim, RunOwner {
       } else if (!this.#hasMore(run, error)) {
         return new Final(run.isConfirm ? outcomeUnknown(this.key, error) : error)
       }
-      return retryDelay(this.#terms.retry, run.number, error, core.settings.runtime.random())
+      const delay = retryDelay(this.#terms.retry, run.number, error, core.settings.runtime.random())
+      // What was asked on the way, a rule or a jitter of the user's, may have closed the runner.
+      return core.closed === undefined ? delay : new Final(core.closed)
     } catch (problem) {
       return new Final(problem)
     }
