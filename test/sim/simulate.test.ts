@@ -39,7 +39,7 @@ describe('the simulator', () => {
       expect(output).toContain('No invariant failed.')
       expect(code).toBe(0)
     },
-    8 * MINUTES,
+    15 * MINUTES,
   )
 
   it(
@@ -52,7 +52,7 @@ describe('the simulator', () => {
       expect(output).toContain('No invariant failed.')
       expect(code).toBe(0)
     },
-    2 * MINUTES,
+    5 * MINUTES,
   )
 })
 
