@@ -3,9 +3,9 @@
 
 import type { Move } from '../core/job.ts'
 import { decide } from '../core/machine.ts'
+import { Breath } from '../kit/breath.ts'
 import type { Timer } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
-import { Breath } from './breath.ts'
 import { type Hub, isUnavailable } from './hub.ts'
 import type { Pulse } from './pulse.ts'
 

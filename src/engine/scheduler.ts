@@ -17,10 +17,10 @@ import type {
   ZombieRecord,
 } from '../core/types.ts'
 import { snapshotOf, viewOf } from '../core/view.ts'
+import { Breath } from '../kit/breath.ts'
 import type { Runtime } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
 import type { Hint, Store } from '../store/store.ts'
-import { Breath } from './breath.ts'
 import { Client } from './client.ts'
 import { checkBatch, checkEdges, checkSource } from './errors.ts'
 import { EVENT_NAMES, type EventName, type SchedulerEvents } from './events.ts'

@@ -7,11 +7,11 @@ import { type Fact, type Lease, Live, type Stored, type StoredJob } from '../cor
 import { backoffFunctionOf, type JobBody } from '../core/submit.ts'
 import type { ZombieRecord } from '../core/types.ts'
 import { isRetryableFailure, retryAfterOf, toErrorData, toJson } from '../core/values.ts'
+import { Breath } from '../kit/breath.ts'
 import { type Enter, outside } from '../kit/context.ts'
-import { createLimiter } from '../kit/limiter.ts'
+import { createLimiter, type Limiter } from '../kit/limiter.ts'
 import type { Timer } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
-import { Breath } from './breath.ts'
 import { type ContextPowers, depsOf, NO_DEPS, RunContext } from './context.ts'
 import { Ends } from './ends.ts'
 import { type Hub, isUnavailable } from './hub.ts'
@@ -40,7 +40,7 @@ export class Worker {
   /** Everything this process holds, by lease number, until its end has been answered. */
   readonly runs = new Map<number, Run>()
   /** A worker's `lease` and `extend` never overlap: whoever calls either takes this turn. */
-  readonly turn = createLimiter(1)
+  readonly turn: Limiter
   readonly #zombies = new Map<Run, number>()
   readonly #ends: Ends
   readonly #hub: Hub
@@ -60,6 +60,7 @@ export class Worker {
     this.#registry = registry
     this.#powers = powers
     this.#owner = owner
+    this.turn = createLimiter(1, { nested: 'queue', runtime: hub.runtime })
     this.#breath = new Breath(hub.runtime)
     this.#ends = new Ends(hub, {
       over: (run) => this.#over(run),

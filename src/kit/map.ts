@@ -2,7 +2,7 @@
 // May never pull an item that there is no room for, or touch the source once it is over.
 
 import { AxError } from '../core/errors.ts'
-import { boolean, callable, refuseUnknown, refuseValue } from '../core/options.ts'
+import { boolean, callable, countOf, refuseUnknown } from '../core/options.ts'
 import { type Context, contextOf, enter } from './context.ts'
 import { Fifo } from './fifo.ts'
 import { Lane, type LaneOwner } from './lane.ts'
@@ -67,18 +67,12 @@ export function mapOver<I, O>(
   refuseUnknown('map', options, ['ordered', 'buffer', 'signal'])
   const ordered = boolean('ordered', options.ordered ?? true)
   const { buffer } = options
-  if (buffer !== undefined && !isCount(buffer)) {
-    refuseValue('buffer', buffer, 'an integer of at least 0, or Infinity')
-  }
+  if (buffer !== undefined) countOf('buffer', buffer, 0)
   const signal = optionalSignal(options.signal)
   return new Mapping<I, O>(slots, new Source(source), fn as Fn<I>, ordered, buffer, signal)
 }
 
 type Fn<I> = (item: I, index: number, context: MapContext) => unknown
-
-function isCount(value: unknown): boolean {
-  return value === Number.POSITIVE_INFINITY || (Number.isSafeInteger(value) && Number(value) >= 0)
-}
 
 /** Who has asked for the next result. */
 type Taker = Waiter
@@ -107,6 +101,7 @@ class Mapping<I, O>
   #filling = false
   /** Results that were there when they were asked for, since the event loop had a turn. */
   #streak = 0
+  #rested = Number.NEGATIVE_INFINITY
   /** Nothing more will be pulled. */
   #drained = false
   /** Nothing is done any more, except handing out the results that are there. */
@@ -154,7 +149,7 @@ class Mapping<I, O>
       if (result !== NOTHING) {
         this.#more()
         this.#streak += 1
-        if (this.#streak > BURST) return this.#later(result)
+        if (this.#streak > BURST && this.#isTurnDue()) return this.#later(result)
         return Promise.resolve({ done: false, value: result })
       }
       if (this.#over()) {
@@ -169,11 +164,19 @@ class Mapping<I, O>
     return promise
   }
 
+  #isTurnDue(): boolean {
+    this.#streak = 0
+    return this.watch.runtime.monotonic() - this.#rested >= BURST_MS
+  }
+
   /** Results and bodies that come without a pause would keep timers and I/O out. */
   #later(value: O): Promise<IteratorResult<O>> {
-    this.#streak = 0
+    const { runtime } = this.watch
     return new Promise((resolve) => {
-      this.watch.runtime.soon(() => resolve({ done: false, value }))
+      runtime.soon(() => {
+        this.#rested = runtime.monotonic()
+        resolve({ done: false, value })
+      })
     })
   }
 
@@ -431,14 +434,12 @@ class Mapping<I, O>
     // Without an order any of several may bring the next result.
     return running.length === 1 ? { waiter, running: running[0] } : undefined
   }
-
-  drop(error: unknown): void {
-    this.#fail(error)
-  }
 }
 
-/** As many bodies are started, or results handed out, before the event loop has a turn. */
+/** As many bodies are started at one go before the event loop has a turn. */
 const BURST = 256
+/** As long may results be handed out without one; the clock is looked at after every BURST. */
+const BURST_MS = 5
 
 function ignore(): void {}
 

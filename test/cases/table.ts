@@ -424,7 +424,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B20',
     title: 'idle and drain waiters',
-    where: ['test/engine/idle.test.ts', 'test/kit/limiter-queue.test.ts'],
+    where: ['test/engine/idle.test.ts', 'test/kit/limiter-queue.test.ts', 'test/kit/map.test.ts'],
   },
   {
     id: 'B21',

@@ -5,6 +5,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { createLimiter, type Limiter } from '../../src/kit/limiter.ts'
+import { type Runtime, systemRuntime } from '../../src/kit/runtime.ts'
 import { type Body, body, outcome, turn } from './helpers.ts'
 
 /** Counts turns of the event loop until `stop` is called. */
@@ -23,12 +24,24 @@ function countTurns(): { stop: () => number } {
   }
 }
 
+/** Real turns, and a clock that says at every look that another five milliseconds have gone by. */
+function hurried(): Runtime {
+  let now = 0
+  return {
+    ...systemRuntime,
+    monotonic: () => {
+      now += 5
+      return now
+    },
+  }
+}
+
 /** Longer than any row of hand-overs without a turn. */
 const MANY = 5000
 
 describe('200,000 calls that wait', () => {
   it('C70: are drained in order, and timers fire meanwhile', async () => {
-    const limit = createLimiter(10)
+    const limit = createLimiter(10, { runtime: hurried() })
     const started: number[] = []
     let timers = 0
     const timer = setInterval(() => {
@@ -45,7 +58,7 @@ describe('200,000 calls that wait', () => {
   })
 
   it('C70: are drained by priority, whatever order they came in', async () => {
-    const limit = createLimiter(10)
+    const limit = createLimiter(10, { runtime: hurried() })
     limit.pause()
     const started: number[] = []
     const turns = countTurns()
@@ -62,7 +75,7 @@ describe('200,000 calls that wait', () => {
   })
 
   it('C70: keep their place before newcomers, in the turns between as well', async () => {
-    const limit = createLimiter(2)
+    const limit = createLimiter(2, { runtime: hurried() })
     const order: string[] = []
     let newcomers = 0
     const calls = Array.from({ length: MANY }, () => limit(async () => order.push('queued')))
@@ -97,7 +110,7 @@ describe('between two turns of a long drain', () => {
   }
 
   it('the cap can be raised and lowered', async () => {
-    const limit = createLimiter(2)
+    const limit = createLimiter(2, { runtime: hurried() })
     const { ran } = await during(limit, () => {
       limit.concurrency = 5
       limit.concurrency = 1
@@ -107,7 +120,7 @@ describe('between two turns of a long drain', () => {
   })
 
   it('the limiter can be paused and resumed', async () => {
-    const limit = createLimiter(2)
+    const limit = createLimiter(2, { runtime: hurried() })
     const { ran } = await during(limit, () => limit.pause())
     const before = ran()
     for (let i = 0; i < 3; i += 1) await turn()
@@ -118,7 +131,7 @@ describe('between two turns of a long drain', () => {
   })
 
   it('the queue can be cleared', async () => {
-    const limit = createLimiter(2)
+    const limit = createLimiter(2, { runtime: hurried() })
     const { ran } = await during(limit, () => limit.clear())
     const before = ran()
     await limit.idle()
@@ -126,7 +139,7 @@ describe('between two turns of a long drain', () => {
   })
 
   it('B12: nobody sees the async context of somebody else', async () => {
-    const limit = createLimiter(2)
+    const limit = createLimiter(2, { runtime: hurried() })
     const storage = new AsyncLocalStorage<string>()
     const seen = new Set<string | undefined>()
     const before = Array.from({ length: MANY }, () =>

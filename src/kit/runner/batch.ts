@@ -2,6 +2,7 @@
 // May never throw for an item, drop one in silence, or hold more of them than it needs to.
 
 import { callable, integer, plain, refuseUnknown, refuseValue } from '../../core/options.ts'
+import { Breath } from '../breath.ts'
 import type { BatchOptions, BatchResult, RunnerContext } from '../runner.ts'
 import { Counts } from '../stats.ts'
 import { codeOf } from '../transient.ts'
@@ -81,7 +82,9 @@ class Batch<I> {
   /** Begins item after item, as slots free up; once stopped, only reads what is left. */
   async #feed(items: Source<I>, running: Set<Promise<void>>): Promise<void> {
     const source = iteratorOf(items)
+    const breath = new Breath(this.#core.settings.runtime)
     for (;;) {
+      await breath.take()
       await this.#room()
       const step = await source.next()
       if (step.done) return

@@ -10,7 +10,7 @@ import { Signals } from '../signals.ts'
 import { codeOf, isOverload, isTransient } from '../transient.ts'
 import type { Reject, Resolve, Rider } from './crowd.ts'
 import { Deadlines } from './deadlines.ts'
-import { breakerOpen, closedError, joinsItself } from './errors.ts'
+import { breakerOpen, closedError, joinsItself, outcomeUnknown } from './errors.ts'
 import { Flight } from './flight.ts'
 import { Leftovers } from './keys.ts'
 import { Memory } from './memory.ts'
@@ -114,9 +114,10 @@ export class Core implements SlotOwner, RunRoom {
     const past = this.memory?.get(key)
     if (past?.known) return Promise.resolve(this.#answer(key, past.result, past.attempts))
     const isUnknown = past !== undefined && !terms.idempotent
-    if (isUnknown && this.confirm === undefined && isAxError(past.error, 'OUTCOME_UNKNOWN')) {
+    if (isUnknown && this.confirm === undefined) {
       this.#share(key)
-      return Promise.reject(past.error)
+      const known = isAxError(past.error, 'OUTCOME_UNKNOWN')
+      return Promise.reject(known ? past.error : outcomeUnknown(key, past.error))
     }
     const promise = new Promise<Result>(keep)
     const resolve = resolveNext

@@ -183,9 +183,12 @@ export class Flight implements Claim, RunOwner {
     enter(this.context, () => this.#core.slots.expire(this))
   }
 
-  refused(error: unknown, queuedMs: number): void {
+  /** An attempt that found no place. Where one before it ran, and nobody knows how far, that counts. */
+  refused(refusal: unknown, queuedMs: number): void {
     if (this.isEnded) return
     const { meter } = this.#core
+    const isUnknown = this.#isUnknown && this.#attempts > 0
+    const error = isUnknown ? outcomeUnknown(this.key, refusal) : refusal
     const code = codeOf(error)
     if (queuedMs > 0) meter.queueWait.record(queuedMs)
     meter.codes.add(code)
@@ -400,11 +403,11 @@ export class Flight implements Claim, RunOwner {
 
   #fail(error: unknown): void {
     const { meter, closed } = this.#core
-    if (isAxError(error, 'OUTCOME_UNKNOWN')) {
-      meter.codes.add(error.code)
-      meter.log('error', { key: this.key, code: error.code }, error.message)
-    }
+    const isUnknown = isAxError(error, 'OUTCOME_UNKNOWN')
+    if (isUnknown) meter.codes.add(error.code)
     this.#end(error === closed ? 'cancelled' : 'failed', error)
+    // Told once it is counted: whoever is told may look at the counts.
+    if (isUnknown) meter.log('error', { key: this.key, code: error.code }, error.message)
   }
 
   #end(end: End, value: unknown, now = this.#core.now()): void {

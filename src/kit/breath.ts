@@ -1,7 +1,7 @@
 // Owns pauses in long work: timers and I/O get their turn, though nothing else waits.
 // May never pause where there is no need: a queue of no-ops lives from doing without.
 
-import type { Runtime } from '../kit/runtime.ts'
+import type { Runtime } from './runtime.ts'
 
 /** After so long without a break: short for a person, long for a batch. */
 const BREATH_MS = 10
