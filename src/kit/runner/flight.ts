@@ -183,7 +183,7 @@ export class Flight implements Claim, RunOwner {
     enter(this.context, () => this.#core.slots.expire(this))
   }
 
-  /** An attempt that found no place. Where one before it ran, and nobody knows how far, that counts. */
+  /** An attempt found no place. Where one before it ran, and nobody knows how far, that counts. */
   refused(refusal: unknown, queuedMs: number): void {
     if (this.isEnded) return
     const { meter } = this.#core
