@@ -249,8 +249,9 @@ export class View {
     return undefined
   }
 
+  /** All that has happened under an id: it may have been forgotten, and given to another job. */
   logOf(id: string): readonly JobEvent[] {
-    return this.jobs.get(id)?.log ?? this.oldLogs.get(id) ?? []
+    return [...(this.oldLogs.get(id) ?? []), ...(this.jobs.get(id)?.log ?? [])]
   }
 }
 
