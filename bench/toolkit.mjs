@@ -29,10 +29,10 @@ async function main() {
   }
   if (checks.faults.length === 0) {
     const script = import.meta.url
-    const session = { script, repeats: quick ? 1 : repeats, divide: quick ? 10 * divide : divide }
+    const trial = { script, repeats: quick ? 1 : repeats, divide: quick ? 10 * divide : divide }
     for (const name of only) {
       print(`\n${name}: ${CELLS[name]?.about}`)
-      await CELLS[name]?.run({ ...session, checks })
+      await CELLS[name]?.run({ ...trial, checks })
     }
     print('\nMedians of fresh processes that took turns; ratios are those of the medians. Targets')
     print('are judged by processor time, since others may use the machine as well.')

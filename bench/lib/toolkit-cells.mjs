@@ -6,7 +6,7 @@ import { absence } from './toolkit-contenders.mjs'
 import { find, judge, printResults, takeTurns } from './toolkit-turns.mjs'
 
 /**
- * @typedef {import('./toolkit-turns.mjs').Session} Session
+ * @typedef {import('./toolkit-turns.mjs').Trial} Trial
  * @typedef {import('./toolkit-turns.mjs').Turn} Turn
  * @typedef {import('./toolkit-turns.mjs').Result} Result
  */
@@ -14,7 +14,7 @@ import { find, judge, printResults, takeTurns } from './toolkit-turns.mjs'
 const CONCURRENCY = 10
 const WARM = 20_000
 
-/** @type {Record<string, { about: string, run: (session: Session) => Promise<void> }>} */
+/** @type {Record<string, { about: string, run: (trial: Trial) => Promise<void> }>} */
 export const CELLS = {
   limit: { about: 'no-op tasks queued at once, ten at a time', run: limit },
   turns: { about: 'the same, but each task takes a turn of the event loop', run: turning },
@@ -46,11 +46,11 @@ async function skips(needs) {
   return reason !== undefined
 }
 
-/** @param {Session} session */
-async function limit(session) {
+/** @param {Trial} trial */
+async function limit(trial) {
   const peers = ['p-limit', 'p-queue', 'fastq', 'henrygd', 'async.queue']
   const floors = ['min-semaphore', 'min-slots', 'min-slots als', 'unlimited']
-  const results = await takeTurns(session, [
+  const results = await takeTurns(trial, [
     ...turns(['ax', ...peers, ...floors], { measure: 'queue', size: 1e5 }),
     // Two milliseconds a task: its own timers, whatever the size.
     ...turns(['bottleneck'], { measure: 'queue', size: 500 }),
@@ -67,21 +67,21 @@ async function limit(session) {
   judge(own, find(results, 'min-semaphore'), 0.85)
 }
 
-/** @param {Session} session */
-async function turning(session) {
+/** @param {Trial} trial */
+async function turning(trial) {
   const contenders = ['ax', 'ax unwatched', 'p-limit', 'p-queue', 'fastq', 'henrygd']
   const shape = /** @type {const} */ ({ measure: 'queue', body: 'immediate', size: 1e5 })
   const all = [...contenders, 'min-slots', 'min-slots als']
-  printResults(await takeTurns(session, turns(all, shape)), 'ax')
+  printResults(await takeTurns(trial, turns(all, shape)), 'ax')
 }
 
-/** @param {Session} session */
-async function memory(session) {
+/** @param {Trial} trial */
+async function memory(trial) {
   const own = ['ax', 'ax unwatched', 'runner all', 'runner bare']
   const peers = ['p-limit', 'p-queue', 'p-queue timeout', 'fastq', 'henrygd', 'async.queue']
   const contenders = [...own, ...peers, 'min-semaphore', 'min-slots', 'min-slots als']
   const shape = /** @type {const} */ ({ measure: 'bytes', size: 5e4, most: 1 })
-  const results = await takeTurns(session, turns(contenders, shape))
+  const results = await takeTurns(trial, turns(contenders, shape))
   const ax = find(results, 'ax')
   const rows = results.map(({ label, bytes }) => {
     return [label, show(bytes), show(bytes / (ax?.bytes ?? NaN), 2)]
@@ -89,13 +89,13 @@ async function memory(session) {
   printTable(['contender', 'bytes per waiting call', 'x ax'], rows)
 }
 
-/** @param {Session} session */
-async function growth(session) {
+/** @param {Trial} trial */
+async function growth(trial) {
   const contenders = ['ax', 'p-limit', 'henrygd', 'min-slots']
   const wanted = [1e4, 1e5, 1e6].flatMap((size) => {
     return [0, WARM].flatMap((warm) => turns(contenders, { measure: 'queue', size, warm }))
   })
-  const results = await takeTurns(session, wanted)
+  const results = await takeTurns(trial, wanted)
   const rows = contenders.flatMap((contender) => {
     return [false, true].flatMap((warm) => {
       const row = bySize(results, contender, warm)
@@ -140,11 +140,11 @@ function judgeGrowth(results, warm) {
   printTarget(`memory of the largest, ${code}`, sizes, '<= 0.65 x', share <= 0.65)
 }
 
-/** @param {Session} session */
-async function priority(session) {
+/** @param {Trial} trial */
+async function priority(trial) {
   const others = ['ax', 'async.priorityQueue', 'min-prio-bucket']
   const shape = /** @type {const} */ ({ measure: 'queue', priorities: 100 })
-  const results = await takeTurns(session, [
+  const results = await takeTurns(trial, [
     ...turns([...others, 'p-queue'], { ...shape, size: 1e5 }),
     ...turns(others, { ...shape, size: 3e5 }),
     // It takes a quarter of a minute.
@@ -160,8 +160,8 @@ async function priority(session) {
   }
 }
 
-/** @param {Session} session */
-async function map(session) {
+/** @param {Trial} trial */
+async function map(trial) {
   if (await skips('limit.map')) return
   const contenders = ['ax', 'ax unordered', 'promise-pool', 'p-limit.map']
   const floors = ['min-pool', 'min-stream']
@@ -172,7 +172,7 @@ async function map(session) {
     { body: 'immediate', concurrency: 100, least: 40 },
   ])
   for (const { body, concurrency, least } of cells) {
-    const results = await takeTurns(session, turns(all, { ...shape, body, concurrency }))
+    const results = await takeTurns(trial, turns(all, { ...shape, body, concurrency }))
     const own = find(results, 'ax')
     print(`${body} tasks, ${concurrency} at a time`)
     printResults(results, 'ax')
@@ -182,22 +182,22 @@ async function map(session) {
   }
 }
 
-/** @param {Session} session */
-async function runner(session) {
+/** @param {Trial} trial */
+async function runner(trial) {
   if (await skips('createRunner')) return
   const contenders = ['runner all', 'runner bare', 'ax', 'p-queue timeout', 'p-queue']
-  const results = await takeTurns(session, turns(contenders, { measure: 'queue', size: 1e5 }))
+  const results = await takeTurns(trial, turns(contenders, { measure: 'queue', size: 1e5 }))
   printResults(results, 'ax')
   judge(find(results, 'runner all'), find(results, 'p-queue timeout'), 1)
   judge(find(results, 'runner bare'), find(results, 'ax'), 0.5)
 }
 
-/** @param {Session} session */
-async function idle(session) {
+/** @param {Trial} trial */
+async function idle(trial) {
   const peers = ['fastq', 'henrygd', 'p-limit', 'p-queue', 'async.queue']
   const contenders = ['ax', ...peers, 'min-slots', 'unlimited']
   const shape = /** @type {const} */ ({ measure: 'idle', size: 2e4, warm: WARM })
-  const results = await takeTurns(session, turns(contenders, shape))
+  const results = await takeTurns(trial, turns(contenders, shape))
   const rows = results.map(({ label, times, p50, p99 }) => {
     return [label, show(times), show(p50 / 1000, 3), show(p99 / 1000, 3)]
   })

@@ -12,7 +12,7 @@ import { absence, MAPS, QUEUES } from './toolkit-contenders.mjs'
  *
  * A run of the script: how often each contender is measured, and by what sizes are divided.
  *
- * @typedef {{ script: string, repeats: number, divide: number, checks: Checks }} Session
+ * @typedef {{ script: string, repeats: number, divide: number, checks: Checks }} Trial
  *
  * `most` is for contenders that are too slow to be measured as often as the others.
  *
@@ -31,7 +31,7 @@ const LEAST = 20
 /**
  * Measures what can be measured here, and says what cannot.
  *
- * @param {Session} session
+ * @param {Trial} trial
  * @param {readonly Turn[]} wanted
  * @returns {Promise<readonly Result[]>}
  */
