@@ -124,6 +124,10 @@ describe('an output', () => {
     ['text\r\n', 'text'],
     ['', ''],
     ['{broken', '{broken'],
+    ['12e4567\n', '12e4567'],
+    ['1.10\n', '1.10'],
+    ['12345678901234567890', '12345678901234567890'],
+    ['-0.5\n', -0.5],
   ])('%j is the result %j', (text, result) => {
     expect(parse(text)).toEqual(result)
   })

@@ -261,6 +261,21 @@ jobs:
     expect(seen[1]?.key).toBe(seen[0]?.key)
   })
 
+  it('is repeated after a refusal however long its page is', async () => {
+    let asked = 0
+    const url = await serve((_, response) => {
+      asked += 1
+      if (asked === 1) response.writeHead(503).end('sorry '.repeat(300_000))
+      else response.end('"well"')
+    })
+    const { jobs } = await reportOf(`
+defaults: { retries: 1, backoff: { type: fixed, delay: 1ms } }
+jobs:
+  page: { http: { url: "${url}" } }
+`)
+    expect(jobs.page).toMatchObject({ state: 'success', attempts: 2, result: 'well' })
+  })
+
   it('is not repeated when it was wrong; when nobody answers, it is', async () => {
     const url = await serve((_, response) => response.writeHead(404).end('no such thing'))
     const { jobs } = await reportOf(`

@@ -433,3 +433,14 @@ describe('a payload', () => {
     expect(results).toEqual([{ n: 1 }, { n: 1 }])
   })
 })
+
+describe('limits', () => {
+  it('are options, of a payload and of a result', async () => {
+    const { open, pass } = world()
+    const scheduler = open({ limits: { payload: 20, result: 10 } })
+    scheduler.define('t', ({ payload }) => payload)
+    expect(await codeOf(scheduler.addJob({ type: 't', payload: 'x'.repeat(19) }))).toBe('TOO_LARGE')
+    const handle = await pass(scheduler.addJob({ type: 't', payload: 'x'.repeat(10) }))
+    expect(await codeOf(pass(handle.result()))).toBe('TOO_LARGE')
+  })
+})

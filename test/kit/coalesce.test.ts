@@ -85,3 +85,18 @@ describe('coalesced calls', () => {
     expect([seen, after]).toEqual([[undefined], 'request'])
   })
 })
+
+describe('items of different size', () => {
+  it('share a batch up to its weight, and one of them may be too large', async () => {
+    const batches: number[][] = []
+    const weigh = coalesce(
+      async (items: readonly number[]) => {
+        batches.push([...items])
+        return items
+      },
+      { max: 10, weigh: (item) => item },
+    )
+    await Promise.all([4, 5, 6, 25, 1].map((item) => weigh(item)))
+    expect(batches).toEqual([[4, 5, 6], [25], [1]])
+  })
+})
