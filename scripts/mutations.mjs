@@ -79,7 +79,7 @@ export const MUTATIONS = [
   {
     name: 'an unknown outcome is tried again',
     file: 'core/machine.ts',
-    find: "if (!job.terms.idempotent) return unknownOutcome(move, job, text, keep, 'timeout')",
+    find: "if (!mayRepeat(job)) return unknownOutcome(move, job, text, keep, 'timeout')",
     replace: '',
   },
   {
@@ -103,8 +103,8 @@ export const MUTATIONS = [
   {
     name: 'a paused pool goes on',
     file: 'store/memory/queues.ts',
-    find: 'const room = isPaused(pool) ? 0 : concurrencyOf(pool) - pool.held.size',
-    replace: 'const room = concurrencyOf(pool) - pool.held.size',
+    find: 'const room = pool.rules.paused ? 0 : pool.rules.concurrency - pool.held.size',
+    replace: 'const room = pool.rules.concurrency - pool.held.size',
   },
   {
     name: 'the quorum is one short',

@@ -1,5 +1,5 @@
 // Owns the picture of the state machine in ARCHITECTURE.md: drawn from the code's own table.
-// May never say anything that the table does not. Run it after a change of src/core/machine.ts.
+// May never say anything that the table does not. Run it after a change of src/core/steps.ts.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -68,7 +68,7 @@ export function withPicture(page, picture) {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const { prepare } = await import('./prepare.mjs')
   await prepare()
-  const machine = new URL('../dist/core/machine.js', import.meta.url)
+  const machine = new URL('../dist/core/steps.js', import.meta.url)
   const { STEPS } = await import(machine.href)
   const path = new URL('../ARCHITECTURE.md', import.meta.url)
   writeFileSync(path, withPicture(readFileSync(path, 'utf8'), pictureOf(STEPS)))

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { pictureOf, withPicture } from '../scripts/picture.mjs'
-import { STEPS } from '../src/core/machine.ts'
+import { STEPS } from '../src/core/steps.ts'
 
 const page = readFileSync(new URL('../ARCHITECTURE.md', import.meta.url), 'utf8')
 

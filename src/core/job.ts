@@ -72,8 +72,14 @@ export interface Terms {
   readonly backoff: BackoffTerms
   /** How many times a lost job runs again. */
   readonly maxLost: number
-  /** False: after an unknown outcome there is no other start. */
+  /** False: after an unknown outcome there is no other start, unless `confirm` allows it. */
   readonly idempotent: boolean
+  /** Its type can be asked whether an attempt whose outcome is unknown has taken effect. */
+  readonly confirm: boolean
+  /** 0: none. An attempt that shows no progress for so long is aborted. */
+  readonly heartbeatMs: number
+  /** An urgent job may take its slot. */
+  readonly preemptible: boolean
 }
 
 /** One start of a job. `number` counts all starts from 1; `outcome` is absent while it runs. */
@@ -87,7 +93,14 @@ export interface Attempt {
   readonly code?: string
 }
 
-export type Outcome = 'success' | 'failure' | 'timeout' | 'lost' | 'returned' | 'cancelled'
+export type Outcome =
+  | 'success'
+  | 'failure'
+  | 'timeout'
+  | 'lost'
+  | 'returned'
+  | 'preempted'
+  | 'cancelled'
 
 /**
  * The right to run a job, or, as a hold, the slot and the lane of a cancelled one whose body has
@@ -110,8 +123,6 @@ export interface NewJob {
   readonly body: unknown
   readonly terms: Terms
   readonly priority: number
-  /** How much earlier than its time it ranks; see rank.ts. */
-  readonly weight: number
   readonly delayMs: number
   readonly enqueueTimeoutMs: number
   readonly deps: readonly Dep[]
@@ -142,6 +153,7 @@ export interface StoredJob {
   readonly body: unknown
   readonly terms: Terms
   readonly priority: number
+  /** How much earlier than its time it ranks; see rank.ts. */
   readonly weight: number
   readonly rank: number
   readonly status: JobStatus
@@ -164,6 +176,10 @@ export interface StoredJob {
   readonly attemptsBefore: number
   readonly lostBefore: number
   readonly lease: Lease | undefined
+  /** The outcome of its latest attempt is unknown: whoever can be asked is asked first. */
+  readonly unknown: boolean
+  /** The urgent job for which it has been told to give up its slot. */
+  readonly evictor: string | undefined
   /** When somebody has to decide about it; 0 for never. */
   readonly deadline: number
   readonly createdAt: number
@@ -191,8 +207,15 @@ export type Fact =
       readonly delayMs?: number
       /** A lower bound that the downstream asked for. */
       readonly retryAfterMs?: number
+      /** It shows that the downstream is ill, not the job. */
+      readonly transient?: boolean
+      /** Not the body has failed, but the question whether an earlier one had taken effect. */
+      readonly asked?: boolean
     }
-  | { readonly type: 'timedOut'; readonly delayMs?: number }
+  /** `silent`: not the timeout is over, but it has shown no progress for too long. */
+  | { readonly type: 'timedOut'; readonly delayMs?: number; readonly silent?: boolean }
+  /** An urgent job took its slot. `unbegun`: before its body had been called. */
+  | { readonly type: 'preempted'; readonly unbegun?: boolean }
   /** A stop has aborted it; `unbegun`: before its body had been called. */
   | { readonly type: 'returned'; readonly unbegun?: boolean }
   /** The holder could not reach the store in time and has stopped the body by its own clock. */
@@ -214,7 +237,10 @@ export type Expect =
   | { readonly seq: number; readonly rev: number; readonly overdue: boolean }
 
 /** How the open attempt is booked. */
-export type Charge = 'attempt' | 'lost' | 'free'
+export type Charge = 'attempt' | 'lost' | 'preempted' | 'free'
+
+/** What an attempt shows of the downstream; only success and failure say anything. */
+export type Verdict = 'success' | 'failure' | 'neutral'
 
 /** A decision, as data: the only way to change a job that is not plain arithmetic. */
 export interface Move {
@@ -234,6 +260,10 @@ export interface Move {
   readonly error: ErrorData | undefined
   /** For an end: how long the record is kept. For `gone`: how long its outcome is. */
   readonly keepMs: number
+  /** Whether it is unknown afterwards if it took effect; undefined: as it was. */
+  readonly unknown: boolean | undefined
+  /** For the breaker of its pool. */
+  readonly verdict: Verdict
 }
 
 export type StepName =
@@ -250,6 +280,7 @@ export type StepName =
   | 'timeout'
   | 'lose'
   | 'return'
+  | 'preempt'
   | 'cancel'
   | 'settle'
   | 'expire'

@@ -1,4 +1,4 @@
-// THE HEART. Owns the table of legal transitions and the one function that decides.
+// THE HEART. Owns the one function that decides; the table of transitions is in steps.ts.
 // May never see a clock, a random number or a store: a job and a fact go in, a move comes out.
 
 import { backoffMs, lossDelayMs, seededRandom } from './backoff.ts'
@@ -14,164 +14,6 @@ import {
 } from './job.ts'
 import { clip } from './options.ts'
 import { isDoomed } from './quorum.ts'
-
-/** One kind of transition: where it may begin, where it may lead, and who takes it. */
-export interface Step {
-  readonly from: readonly (JobStatus | 'new')[]
-  readonly to: readonly (JobStatus | 'gone')[]
-  /** `rule`: a store takes it by arithmetic alone. `decision`: only `decide` does. */
-  readonly by: 'rule' | 'decision'
-  /** What the log calls it. */
-  readonly event: string
-  /** One line for the picture and for the reader. */
-  readonly says: string
-}
-
-/**
- * Every legal transition. There is no other way to change a state: stores ask this table before
- * they write, and the picture in ARCHITECTURE.md is drawn from it.
- */
-export const STEPS: Readonly<Record<StepName, Step>> = {
-  add: {
-    from: ['new'],
-    to: ['waiting', 'pending', 'ready'],
-    by: 'rule',
-    event: 'job:added',
-    says: 'submitted',
-  },
-  release: {
-    from: ['waiting'],
-    to: ['pending', 'ready'],
-    by: 'rule',
-    event: 'job:ready',
-    says: 'its dependencies are met',
-  },
-  due: {
-    from: ['pending'],
-    to: ['ready', 'waiting'],
-    by: 'rule',
-    event: 'job:ready',
-    says: 'its time has come',
-  },
-  admit: {
-    from: ['waiting'],
-    to: ['ready'],
-    by: 'rule',
-    event: 'job:ready',
-    says: 'its lane is free',
-  },
-  yield: {
-    from: ['ready'],
-    to: ['waiting'],
-    by: 'rule',
-    event: 'job:waiting',
-    says: 'a better-ranked job took its lane before it had started',
-  },
-  lease: {
-    from: ['ready'],
-    to: ['running'],
-    by: 'rule',
-    event: 'job:running',
-    says: 'a worker took it',
-  },
-  unheard: {
-    from: ['running'],
-    to: ['ready'],
-    by: 'rule',
-    event: 'job:returned',
-    says: 'its worker never heard of the lease',
-  },
-  succeed: {
-    from: ['running'],
-    to: ['success'],
-    by: 'decision',
-    event: 'job:success',
-    says: 'the handler returned',
-  },
-  fail: {
-    from: ['running'],
-    to: ['failed'],
-    by: 'decision',
-    event: 'job:failed',
-    says: 'the handler threw, and no attempt is left',
-  },
-  retry: {
-    from: ['running'],
-    to: ['pending', 'ready'],
-    by: 'decision',
-    event: 'job:retry',
-    says: 'the handler threw, and an attempt is left',
-  },
-  timeout: {
-    from: ['running'],
-    to: ['pending', 'ready', 'failed'],
-    by: 'decision',
-    event: 'job:timeout',
-    says: 'the attempt ran out of time',
-  },
-  lose: {
-    from: ['running'],
-    to: ['pending', 'ready', 'failed'],
-    by: 'decision',
-    event: 'job:lost',
-    says: 'its worker let the lease run out, or was cut off from the store',
-  },
-  return: {
-    from: ['running'],
-    to: ['ready', 'failed'],
-    by: 'decision',
-    event: 'job:returned',
-    says: 'its worker is stopping',
-  },
-  cancel: {
-    from: ['waiting', 'pending', 'ready', 'running'],
-    to: ['cancelled'],
-    by: 'decision',
-    event: 'job:cancelled',
-    says: 'somebody cancelled it',
-  },
-  settle: {
-    from: ['cancelled'],
-    to: ['cancelled'],
-    by: 'decision',
-    event: 'job:settled',
-    says: 'the body of a cancelled job has ended, or its grace has',
-  },
-  expire: {
-    from: ['ready'],
-    to: ['failed'],
-    by: 'decision',
-    event: 'job:failed',
-    says: 'it waited for a slot longer than it may',
-  },
-  cascade: {
-    from: ['waiting'],
-    to: ['cancelled'],
-    by: 'decision',
-    event: 'job:cancelled',
-    says: 'its dependencies can no longer be met',
-  },
-  revive: {
-    from: ['failed', 'cancelled', 'waiting'],
-    to: ['waiting', 'pending', 'ready'],
-    by: 'decision',
-    event: 'job:revived',
-    says: 'somebody asked for another try',
-  },
-  forget: {
-    from: ['success', 'failed', 'cancelled'],
-    to: ['gone'],
-    by: 'decision',
-    event: 'job:forgotten',
-    says: 'its retention is over',
-  },
-}
-
-/** Whether the table knows this transition. O(1). */
-export function isLegal(step: StepName, from: JobStatus | 'new', to: JobStatus | 'gone'): boolean {
-  const { from: begins, to: ends } = STEPS[step]
-  return begins.includes(from) && ends.includes(to)
-}
 
 /** For how long ended jobs, outcomes and log entries are kept, in milliseconds. */
 export interface Keep {
@@ -196,6 +38,8 @@ export function decide(job: StoredJob, fact: Fact, keep: Keep): Move | null {
       return isHeld(job) ? afterTimeout(job, fact, keep) : null
     case 'returned':
       return isHeld(job) ? handBack(job, fact.unbegun === true, keep) : null
+    case 'preempted':
+      return isHeld(job) ? displace(job, fact.unbegun === true, keep) : null
     case 'abandoned':
       return isHeld(job) ? { ...lose(job, keep), expect: leaseOf(job) } : null
     case 'settled':
@@ -228,17 +72,23 @@ function succeed(job: StoredJob, fact: { readonly result: Move['result'] }, keep
     result: fact.result,
     error: undefined,
     keepMs: keepOf('success', job, keep),
+    unknown: false,
+    verdict: 'success',
   }
 }
 
 function afterFailure(job: StoredJob, fact: Fact & { type: 'failed' }, keep: Keep): Move {
   const code = fact.error.code ?? 'HANDLER_FAILED'
+  const verdict = fact.transient === true ? 'failure' : 'neutral'
+  const shown = { verdict, unknown: fact.asked === true ? undefined : false } as const
   if (!fact.retryable || !mayRunAgain(job)) {
-    return failWith(held(job, 'fail', 'failed'), job, code, fact.error, keep, 'failure')
+    const move = { ...held(job, 'fail', 'failed'), ...shown }
+    return failWith(move, job, code, fact.error, keep, 'failure')
   }
   const own = fact.delayMs ?? ownBackoff(job)
   return {
     ...held(job, 'retry', 'ready'),
+    ...shown,
     delayMs: Math.max(own, Math.ceil(Math.min(fact.retryAfterMs ?? 0, MAX_DELAY_MS))),
     outcome: 'failure',
     code,
@@ -251,29 +101,47 @@ const MAX_DELAY_MS = 2 ** 41 - 1
 
 /** The outcome is unknown: the body may have done its work before or after the deadline. */
 function afterTimeout(job: StoredJob, fact: Fact & { type: 'timedOut' }, keep: Keep): Move {
-  const move = held(job, 'timeout', 'failed')
-  const text = `The attempt did not end within its timeout of ${job.terms.timeoutMs} ms.`
-  if (!mayRunAgain(job)) {
-    const error = errorOf('EXECUTION_TIMEOUT', text)
-    return failWith(move, job, 'EXECUTION_TIMEOUT', error, keep, 'timeout')
-  }
-  if (!job.terms.idempotent) return unknownOutcome(move, job, text, keep, 'timeout')
+  const { timeoutMs, heartbeatMs } = job.terms
+  const code = fact.silent === true ? 'HEARTBEAT_LOST' : 'EXECUTION_TIMEOUT'
+  const text =
+    fact.silent === true
+      ? `The attempt showed no progress for its heartbeat of ${heartbeatMs} ms.`
+      : `The attempt did not end within its timeout of ${timeoutMs} ms.`
+  const shown = { unknown: true, verdict: 'failure' } as const
+  const move = { ...held(job, 'timeout', 'failed'), ...shown }
+  if (!mayRunAgain(job)) return failWith(move, job, code, errorOf(code, text), keep, 'timeout')
+  if (!mayRepeat(job)) return unknownOutcome(move, job, text, keep, 'timeout')
   return {
     ...move,
     to: 'ready',
     delayMs: fact.delayMs ?? ownBackoff(job),
     outcome: 'timeout',
-    code: 'EXECUTION_TIMEOUT',
-    error: errorOf('EXECUTION_TIMEOUT', text),
+    code,
+    error: errorOf(code, text),
   }
 }
 
 /** A stop interrupted it. That is no failure: the job goes back to its place, uncharged. */
 function handBack(job: StoredJob, unbegun: boolean, keep: Keep): Move {
   const move: Move = { ...held(job, 'return', 'ready'), charge: 'free', keepRank: true }
-  if (unbegun || job.terms.idempotent) return { ...move, outcome: 'returned' }
+  if (unbegun) return { ...move, outcome: 'returned' }
+  if (mayRepeat(job)) return { ...move, outcome: 'returned', unknown: true }
   const text = 'The worker stopped while the attempt was running.'
   return unknownOutcome({ ...move, charge: 'attempt' }, job, text, keep, 'returned')
+}
+
+/** It gave way to an urgent job. It has lost nothing: its place is its own, and no attempt is. */
+function displace(job: StoredJob, unbegun: boolean, keep: Keep): Move {
+  const move: Move = { ...held(job, 'preempt', 'ready'), charge: 'preempted', keepRank: true }
+  if (unbegun) return { ...move, outcome: 'preempted' }
+  if (mayRepeat(job)) return { ...move, outcome: 'preempted', unknown: true }
+  const text = 'The attempt gave way to an urgent job.'
+  return unknownOutcome({ ...move, charge: 'attempt' }, job, text, keep, 'preempted')
+}
+
+/** Whether another start may follow an attempt that nobody knows the outcome of. */
+function mayRepeat(job: StoredJob): boolean {
+  return job.terms.idempotent || job.terms.confirm
 }
 
 function overdue(job: StoredJob, keep: Keep): Move | null {
@@ -289,8 +157,8 @@ function overdue(job: StoredJob, keep: Keep): Move | null {
 /** The promise is "at least once": a lost job runs again, with no retries too, but not for ever. */
 function lose(job: StoredJob, keep: Keep): Move {
   const losses = job.lost - job.lostBefore + 1
-  const move: Move = { ...blank(job, 'lose', 'failed'), charge: 'lost' }
-  if (!job.terms.idempotent) {
+  const move: Move = { ...blank(job, 'lose', 'failed'), charge: 'lost', unknown: true }
+  if (!mayRepeat(job)) {
     return unknownOutcome(move, job, 'The worker let its lease run out.', keep, 'lost')
   }
   if (losses > job.terms.maxLost) {
@@ -415,6 +283,8 @@ function blank(job: StoredJob, step: StepName, to: JobStatus | 'gone'): Move {
     result: undefined,
     error: undefined,
     keepMs: 0,
+    unknown: undefined,
+    verdict: 'neutral',
   }
 }
 

@@ -23,7 +23,6 @@ export interface SubmitContext {
   mint(): string
   /** The wall clock: an `availableAt` is a distance from it. */
   readonly now: number
-  weightOf(priority: number): number
   readonly maxPayloadBytes: number
   /** The store keeps references, so a job may bring its own `execute`. */
   readonly keepsLive: boolean
@@ -47,6 +46,7 @@ const JOB_KEYS: readonly (keyof JobInput)[] = [
   'timeout',
   'retries',
   'backoff',
+  'heartbeat',
   'availableAt',
   'delay',
   'enqueueTimeout',
@@ -100,7 +100,6 @@ function build(input: JobInput, context: SubmitContext): NewJob {
     body: execute === undefined ? undefined : bodyOf(input, policy),
     terms: jobTermsOf(input, policy),
     priority,
-    weight: context.weightOf(priority),
     delayMs: delayOf(input, context.now),
     enqueueTimeoutMs: optionalMs('enqueueTimeout', input.enqueueTimeout),
     deps,
@@ -171,9 +170,10 @@ function bodyOf(input: JobInput, policy: TypeTerms): JobBody {
 }
 
 function jobTermsOf(input: JobInput, policy: TypeTerms): Terms {
-  const { timeout, retries, backoff, idempotent } = input
+  const { timeout, retries, backoff, idempotent, heartbeat } = input
   if (timeout === undefined && retries === undefined && backoff === undefined) {
-    if (idempotent === undefined || idempotent === policy.terms.idempotent) return policy.terms
+    const same = idempotent === undefined || idempotent === policy.terms.idempotent
+    if (same && heartbeat === undefined) return policy.terms
   }
   if (typeof backoff === 'function' && input.execute === undefined) {
     throw new AxError(
@@ -183,7 +183,16 @@ function jobTermsOf(input: JobInput, policy: TypeTerms): Terms {
       { option: 'backoff' },
     )
   }
-  return termsOf(input, policy, asIs, 'INVALID_JOB')
+  const terms = termsOf(input, policy, asIs, 'INVALID_JOB')
+  if (terms.preemptible && !terms.idempotent && !terms.confirm) {
+    throw new AxError(
+      'INVALID_JOB',
+      'idempotent is false, but the type is preemptible and has no confirm: once displaced, the ' +
+        'job could never run again. Give the type confirm, or leave idempotent out.',
+      { option: 'idempotent', value: false },
+    )
+  }
+  return terms
 }
 
 function delayOf(input: JobInput, now: number): number {

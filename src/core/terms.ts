@@ -17,7 +17,7 @@ import {
   show,
 } from './options.ts'
 import { PRIORITY } from './rank.ts'
-import type { Backoff, JobInput, TypePolicy } from './types.ts'
+import type { Backoff, JobInput, StandardSchemaV1, TypePolicy } from './types.ts'
 
 /** What a job gets from its type unless it asks for something else. */
 export interface TypeTerms {
@@ -27,6 +27,10 @@ export interface TypeTerms {
   readonly terms: Terms
   readonly backoffFunction?: (attempt: number, random: number) => number
   readonly retryable?: (error: unknown) => boolean
+  readonly confirm?: TypePolicy['confirm'] & object
+  readonly schema?: StandardSchemaV1
+  /** Over all workers and pools; null: no cap. */
+  readonly concurrency: number | null
   /** Given, not derived: then it holds for jobs with retries of their own, too. */
   readonly maxLost?: number
 }
@@ -47,18 +51,27 @@ export const DEFAULT_TYPE: TypeTerms = Object.freeze({
     backoff: Object.freeze({ ...DEFAULT_BACKOFF }),
     maxLost: MIN_LOST,
     idempotent: true,
+    confirm: false,
+    heartbeatMs: 0,
+    preemptible: false,
   }),
+  concurrency: null,
 })
 
 const POLICY_KEYS: readonly (keyof TypePolicy)[] = [
   'pool',
+  'concurrency',
   'priority',
   'timeout',
   'retries',
   'backoff',
+  'heartbeat',
+  'preemptible',
   'idempotent',
   'maxLost',
   'retryable',
+  'confirm',
+  'schema',
 ]
 
 /** A type's policy, checked and frozen. Refuses with INVALID_OPTION. */
@@ -69,13 +82,20 @@ export function resolveType(type: string, policy: TypePolicy): TypeTerms {
   plain(`The ${where}`, policy, code)
   refuseUnknown(`The ${where}`, policy, POLICY_KEYS, code)
   const named = (key: string): string => `${key} in the ${where}`
-  const { pool, priority, retryable, maxLost } = policy
-  const terms = termsOf(policy, DEFAULT_TYPE, named, code)
+  const { pool, priority, retryable, maxLost, concurrency, confirm, schema } = policy
   if (maxLost !== undefined) integer(named('maxLost'), maxLost, 0, MAX_RETRIES, code)
+  if (confirm !== undefined) callable(named('confirm'), confirm, code)
+  const terms = { ...termsOf(policy, DEFAULT_TYPE, named, code), ...ownTerms(policy, named, code) }
   return Object.freeze({
     pool: pool === undefined ? DEFAULT_TYPE.pool : checkName(named('pool'), pool, code),
     priority: priority === undefined ? PRIORITY.default : priorityOf(named, priority, code),
-    terms: Object.freeze(maxLost === undefined ? terms : { ...terms, maxLost }),
+    terms: Object.freeze(terms),
+    concurrency:
+      concurrency === undefined
+        ? null
+        : integer(named('concurrency'), concurrency, 0, MAX_RETRIES, code),
+    ...(confirm === undefined ? {} : { confirm }),
+    ...(schema === undefined ? {} : { schema: schemaOf(schema, named('schema'), code) }),
     ...(typeof policy.backoff === 'function' ? { backoffFunction: policy.backoff } : {}),
     ...(retryable === undefined
       ? {}
@@ -84,8 +104,36 @@ export function resolveType(type: string, policy: TypePolicy): TypeTerms {
   })
 }
 
+/** What only a type can ask for. */
+function ownTerms(
+  { maxLost, confirm, preemptible, idempotent }: TypePolicy,
+  named: (key: string) => string,
+  code: AxErrorCode,
+): Partial<Terms> {
+  if (preemptible !== undefined) boolean(named('preemptible'), preemptible, code)
+  if (preemptible === true && idempotent === false && confirm === undefined) {
+    throw new AxError(
+      code,
+      `${named('preemptible')} is true, but the type is not idempotent and has no confirm: once ` +
+        'displaced, its jobs could never run again. Give confirm, or leave preemptible out.',
+      { option: 'preemptible', value: preemptible },
+    )
+  }
+  return {
+    confirm: confirm !== undefined,
+    preemptible: preemptible === true,
+    ...(maxLost === undefined ? {} : { maxLost }),
+  }
+}
+
+function schemaOf(value: unknown, name: string, code: AxErrorCode): StandardSchemaV1 {
+  const standard = (value as Partial<StandardSchemaV1> | null)?.['~standard']
+  if (typeof standard?.validate === 'function') return value as StandardSchemaV1
+  return refuseValue(name, value, 'a Standard Schema (zod, valibot, arktype ...)', code)
+}
+
 /** What of a job and of a policy is about running. */
-type Wishes = Pick<JobInput, 'timeout' | 'retries' | 'backoff' | 'idempotent'>
+type Wishes = Pick<JobInput, 'timeout' | 'retries' | 'backoff' | 'idempotent' | 'heartbeat'>
 
 /** The terms of whoever asks for something of its own; the rest is as in `base`. */
 export function termsOf(
@@ -94,7 +142,7 @@ export function termsOf(
   named: (key: string) => string,
   code: AxErrorCode,
 ): Terms {
-  const { timeout, backoff, idempotent } = wishes
+  const { timeout, backoff, idempotent, heartbeat } = wishes
   const { terms } = base
   const retries =
     wishes.retries === undefined
@@ -108,12 +156,15 @@ export function termsOf(
     )
   }
   return {
+    ...terms,
     timeoutMs: timeout === undefined ? terms.timeoutMs : msOf(named('timeout'), timeout, code),
     retries,
     backoff: backoff === undefined ? terms.backoff : backoffOf(backoff, named('backoff'), code),
     maxLost: base.maxLost ?? Math.max(retries, MIN_LOST),
     idempotent:
       idempotent === undefined ? terms.idempotent : boolean(named('idempotent'), idempotent, code),
+    heartbeatMs:
+      heartbeat === undefined ? terms.heartbeatMs : msOf(named('heartbeat'), heartbeat, code),
   }
 }
 

@@ -1,6 +1,7 @@
 // Owns the shapes that users see: what they hand in, what they get back.
 // May never hold code: what a shape means is decided elsewhere.
 
+import type { BreakerOptions } from './breaker.ts'
 import type { Duration } from './duration.ts'
 import type { Dep, DepMode, ErrorData, JobStatus } from './job.ts'
 
@@ -36,6 +37,8 @@ export interface JobInput<P = unknown, R = unknown> {
   /** Not counting the first run. Default 0. */
   readonly retries?: number
   readonly backoff?: Backoff
+  /** An attempt that calls `progress()` less often than this is aborted. Default off. */
+  readonly heartbeat?: Duration
   /** Epoch milliseconds before which it does not start. */
   readonly availableAt?: number
   /** The same, counted from now. */
@@ -50,7 +53,7 @@ export interface JobInput<P = unknown, R = unknown> {
   readonly exclusive?: string
   readonly pool?: string
   readonly flow?: string
-  /** False: never repeated after a timeout or a lost worker. Default true. */
+  /** False: never repeated after an unknown outcome, unless `confirm` allows it. Default true. */
   readonly idempotent?: boolean
   readonly execute?: (context: JobContext<P>) => R | PromiseLike<R>
 }
@@ -60,12 +63,13 @@ export interface JobContext<P = unknown> {
   readonly payload: P
   /** From 1. */
   readonly attempt: number
-  /** Aborted at the timeout, on cancel, on a lost lease and on a stop. */
+  /** Aborted at the timeout, on cancel, on a lost lease or heartbeat, on preemption, on a stop. */
   readonly signal: AbortSignal
   /** The same for every attempt of the job. */
   readonly idempotencyKey: string
   /** Results of the dependencies that succeeded, by id. Has no prototype. */
   readonly deps: Readonly<Record<string, unknown>>
+  /** Says how far it has come, and that it is alive. */
   progress(value?: number | object): void
   /** Adds jobs at once, atomically per call, if this attempt still holds its lease. */
   submit(jobs: JobInput | readonly JobInput[]): Promise<JobHandle[]>
@@ -191,22 +195,116 @@ export interface JobFilter {
   readonly after?: string
 }
 
+/** Any validator that follows the Standard Schema (zod, valibot, arktype and others). */
+export interface StandardSchemaV1<P = unknown> {
+  readonly '~standard': {
+    readonly version: 1
+    readonly vendor: string
+    readonly validate: (value: unknown) => StandardResult<P> | Promise<StandardResult<P>>
+    readonly types?: { readonly input: unknown; readonly output: P } | undefined
+  }
+}
+
+type StandardResult<P> =
+  | { readonly value: P; readonly issues?: undefined }
+  | { readonly issues: readonly StandardIssue[] }
+
+export interface StandardIssue {
+  readonly message: string
+  readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined
+}
+
+/** What came of an attempt whose outcome was unknown. */
+export type Confirmed = { readonly done: true; readonly result: unknown } | { readonly done: false }
+
 /** What every job of a type has in common. */
-export interface TypePolicy<_P = unknown> {
+export interface TypePolicy<P = unknown> {
   readonly pool?: string
+  /** How many run at once, over all workers and pools. Default: as many as their pools allow. */
+  readonly concurrency?: number
   readonly priority?: number
   readonly timeout?: Duration
   readonly retries?: number
   readonly backoff?: Backoff
+  /** An attempt that calls `progress()` less often than this is aborted. Default off. */
+  readonly heartbeat?: Duration
+  /** An urgent job may take its slot. Default false. */
+  readonly preemptible?: boolean
   readonly idempotent?: boolean
   /** How many times a lost job runs again. Default: `max(retries, 3)`. */
   readonly maxLost?: number
   /** Whether an error is worth another attempt. */
   readonly retryable?: (error: unknown) => boolean
+  /** Asked before an attempt that follows an unknown outcome: has the one before taken effect? */
+  readonly confirm?: (context: {
+    readonly job: Job<P>
+    readonly signal: AbortSignal
+  }) => Confirmed | PromiseLike<Confirmed>
+  /** Payloads are checked against it at submission, and stored as it returns them. */
+  readonly schema?: StandardSchemaV1<P>
 }
 
+export interface RateOptions {
+  /** Never more than so many in any `per`. */
+  readonly count: number
+  readonly per: Duration
+  /**
+   * How many may come at one instant; then `count + burst - 1` in any `per` is the bound.
+   * Default: one in fifty, and the bound is `count`.
+   */
+  readonly burst?: number
+}
+
+/** Of a pool. In `configure`, null takes a setting back, and false switches a thing off. */
 export interface PoolOptions {
   /** Over all workers. Default 10. */
   readonly concurrency?: number
+  /** Of one process. Default: as many as the pool may have. */
+  readonly perWorker?: number
+  /** How many jobs that have not started it holds, pending or ready. Default: no bound. */
+  readonly maxQueue?: number
+  /** When it is full: `reject` (default) with QUEUE_OVERFLOW, or `wait` for room. */
+  readonly overflow?: 'reject' | 'wait'
+  /** How many may start in a while. Default none. */
+  readonly rate?: RateOptions | false
+  /** Room for urgent jobs above the cap: a share of it (default 0.3), at least one. */
+  readonly elastic?: { readonly ratio?: number; readonly minPriority: number } | false
+  /** Urgent jobs may take the slot of a running one. Gap: 10 by default; run: 0. */
+  readonly preempt?:
+    | { readonly minPriority: number; readonly minGap?: number; readonly minRun?: Duration }
+    | false
+  /** Holds jobs back while the downstream is ill. Default off. */
+  readonly breaker?: BreakerOptions | false
   readonly paused?: boolean
+}
+
+/** A change of a pool: null takes back what was set before. */
+export type PoolOptionsChange = { readonly [K in keyof PoolOptions]?: PoolOptions[K] | null }
+
+export interface ScheduleInfo {
+  readonly name: string
+  readonly cron: string
+  /** When it adds its next job, epoch milliseconds. */
+  readonly nextAt: number
+}
+
+export interface Finding {
+  /** For programs. */
+  readonly kind: string
+  /** Ids of the jobs it is about, at most a hundred. */
+  readonly jobs: readonly string[]
+  readonly text: string
+  readonly remedy: string
+}
+
+export interface DoctorReport {
+  readonly findings: readonly Finding[]
+}
+
+export interface Advice {
+  readonly kind: string
+  readonly type?: string
+  readonly pool?: string
+  readonly text: string
+  readonly figures: Readonly<Record<string, number>>
 }

@@ -6,7 +6,6 @@ import { idMaker } from '../core/id.ts'
 import type { Fact, NewJob, StoredJob } from '../core/job.ts'
 import { decide } from '../core/machine.ts'
 import { refuseValue } from '../core/options.ts'
-import { weightOf } from '../core/rank.ts'
 import { type SubmitContext, toNewJob } from '../core/submit.ts'
 import type { JobHandle, JobInput } from '../core/types.ts'
 import { Breath } from '../kit/breath.ts'
@@ -41,7 +40,6 @@ export class Client {
       mint: () => mint(this.#context.now),
       now: 0,
       index: undefined,
-      weightOf: (priority) => weightOf(priority, null),
       maxPayloadBytes: hub.settings.limits.payload,
       keepsLive: hub.store.traits.keepsLive,
       storeName: hub.store.traits.name,

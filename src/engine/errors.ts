@@ -55,6 +55,15 @@ function describe(refusal: Refusal, id: string): [string, string, object] {
           'Take one of the dependencies out.',
         { path: refusal.path },
       ]
+    case 'full':
+      return [
+        'QUEUE_OVERFLOW',
+        `The pool ${show(refusal.pool)} is full: at most ${refusal.maxQueue} of its jobs may ` +
+          (refusal.never
+            ? 'wait to start, and this batch alone has more. Split it, or raise maxQueue.'
+            : "wait to start (maxQueue). Come back later, or let callers wait: overflow: 'wait'."),
+        { pool: refusal.pool, maxQueue: refusal.maxQueue },
+      ]
   }
 }
 

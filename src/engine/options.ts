@@ -3,11 +3,15 @@
 
 import { type Duration, toMs } from '../core/duration.ts'
 import { AxError } from '../core/errors.ts'
+import type { RateTerms } from '../core/gcra.ts'
 import { checkName } from '../core/id.ts'
 import type { Keep } from '../core/machine.ts'
 import { boolean, callable, integer, oneOf, plain, refuseUnknown } from '../core/options.ts'
+import { checkUrgency, resolveAgeing, resolvePool, resolveRate } from '../core/pools.ts'
+import type { Ageing } from '../core/rank.ts'
+import type { PoolTerms } from '../core/settings.ts'
 import { resolveType, type TypeTerms } from '../core/submit.ts'
-import type { PoolOptions, TypePolicy } from '../core/types.ts'
+import type { PoolOptions, RateOptions, TypePolicy } from '../core/types.ts'
 import { type Runtime, systemRuntime } from '../kit/runtime.ts'
 import type { Store } from '../store/store.ts'
 import { consoleLogger, type Logger } from './logger.ts'
@@ -19,12 +23,18 @@ export interface SchedulerOptions {
   readonly concurrency?: number
   readonly pools?: Readonly<Record<string, PoolOptions>>
   readonly types?: Readonly<Record<string, TypePolicy>>
+  /** Waiting makes up for priority: a point per `every`, up to the ceiling (90). Default false. */
+  readonly ageing?: false | { readonly every: Duration; readonly ceiling?: number }
+  /** How many retries the whole store releases in a while. Default false: no bound. */
+  readonly retryBudget?: false | RateOptions
   /** How long a worker may be silent before its jobs run elsewhere. Default 15 s. */
   readonly leaseMs?: Duration
   /** How long an aborted body may take to settle before it is a zombie. Default 5 s. */
   readonly graceMs?: Duration
   /** With so many zombies, this process starts nothing more. Default 100. */
   readonly maxZombies?: number
+  /** Follow what bodies wait for (async_hooks: it costs), to name it of those that hang. */
+  readonly trackAsync?: boolean
   /** Defaults: success 1 h, failed 7 d, cancelled 7 d, outcomes 30 d, log 7 d. */
   readonly keep?: {
     readonly success?: Duration
@@ -50,8 +60,14 @@ export interface SchedulerOptions {
 export interface Settings {
   readonly store: Store | undefined
   /** What to store about pools at start: only what was said. */
-  readonly pools: ReadonlyMap<string, PoolOptions>
+  readonly pools: ReadonlyMap<string, PoolTerms>
   readonly types: ReadonlyMap<string, TypePolicy>
+  /** Undefined: nothing was said. */
+  readonly ageing: Ageing | null | undefined
+  readonly budget: RateTerms | null | undefined
+  readonly trackAsync: boolean
+  /** What was said about pools, types, ageing and budget, as JSON: workers should agree. */
+  readonly said: string
   readonly leaseMs: number
   readonly graceMs: number
   readonly maxZombies: number
@@ -69,9 +85,12 @@ const KEYS: readonly (keyof SchedulerOptions)[] = [
   'concurrency',
   'pools',
   'types',
+  'ageing',
+  'retryBudget',
   'leaseMs',
   'graceMs',
   'maxZombies',
+  'trackAsync',
   'keep',
   'limits',
   'unknownDeps',
@@ -95,10 +114,18 @@ export function resolveOptions(given: number | SchedulerOptions = {}): Settings 
   able('runtime', runtime, RUNTIME_METHODS)
   const lease = toMs(leaseMs, 'leaseMs')
   integer('leaseMs', lease, 1)
+  const { ageing, retryBudget } = options
+  const ages = ageing === undefined ? undefined : resolveAgeing(ageing)
+  const pools = poolsOf(options)
+  for (const [name, pool] of pools) checkUrgency(name, pool, ages ?? null)
   return {
     store,
-    pools: poolsOf(options),
+    pools,
     types: typesOf(types),
+    ageing: ages,
+    budget: retryBudget === undefined ? undefined : budgetOf(retryBudget),
+    trackAsync: boolean('trackAsync', options.trackAsync ?? false),
+    said: JSON.stringify({ pools: Object.fromEntries(pools), ageing: ages, retryBudget }),
     leaseMs: lease,
     graceMs: toMs(graceMs, 'graceMs'),
     maxZombies: integer('maxZombies', maxZombies, 1),
@@ -112,15 +139,8 @@ export function resolveOptions(given: number | SchedulerOptions = {}): Settings 
   }
 }
 
-/** Checks a change of a pool's options. Concurrency 0 lets nothing start. */
-export function checkPool(name: string, options: PoolOptions): PoolOptions {
-  checkName('The name of a pool', name, 'INVALID_OPTION')
-  plain(`pools.${name}`, options)
-  refuseUnknown(`Pool '${name}'`, options, ['concurrency', 'paused'])
-  const { concurrency, paused } = options
-  if (concurrency !== undefined) integer(`pools.${name}.concurrency`, concurrency, 0)
-  if (paused !== undefined) boolean(`pools.${name}.paused`, paused)
-  return options
+function budgetOf(value: false | RateOptions): RateTerms | null {
+  return value === false ? null : resolveRate('retryBudget', value)
 }
 
 /** A type's policy, checked, in the form in which submissions use it. */
@@ -138,10 +158,12 @@ function able<T extends object>(name: string, value: T, methods: readonly (keyof
   return value
 }
 
-function poolsOf(options: SchedulerOptions): ReadonlyMap<string, PoolOptions> {
+function poolsOf(options: SchedulerOptions): ReadonlyMap<string, PoolTerms> {
   const { pools: asked = {} } = options
   const given = plain('pools', asked) as Record<string, PoolOptions>
-  const pools = new Map(Object.entries(given).map(([name, pool]) => [name, checkPool(name, pool)]))
+  const pools = new Map(
+    Object.entries(given).map(([name, pool]) => [name, resolvePool(name, pool)]),
+  )
   if (options.concurrency === undefined) return pools
   const concurrency = integer('concurrency', options.concurrency, 0)
   const own = pools.get('default')

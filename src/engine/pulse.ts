@@ -41,7 +41,9 @@ export class Pulse {
     if (!this.#live) return
     const { store, holder, settings } = this.#hub
     const ttlMs = this.#isRemote ? settings.leaseMs : Number.MAX_SAFE_INTEGER
-    const beat = { holder, name: settings.name, types: this.#registry.served }
+    const { served: types } = this.#registry
+    const zombies = this.#worker.zombieCount
+    const beat = { holder, name: settings.name, types, zombies, settings: settings.said }
     if (this.#worker.isStopping) await store.beat({ ...beat, full: false, ttlMs: 0 })
     else await store.beat({ ...beat, full: this.#worker.isFull, ttlMs })
   }
@@ -66,7 +68,8 @@ export class Pulse {
       await this.#hub.patiently(extend, () => runtime.monotonic() > until)
       await this.#hub.patiently(extend, () => runtime.monotonic() > until)
     }
-    await store.beat({ holder, name: settings.name, types: [], full: false, ttlMs: 0 })
+    const gone = { types: [], full: false, zombies: 0, settings: '', ttlMs: 0 }
+    await store.beat({ holder, name: settings.name, ...gone })
   }
 
   /** Whether a lease may have run out unnoticed: this process was stalled or cut off. */

@@ -4,6 +4,7 @@
 import { type Duration, toMs } from '../core/duration.ts'
 import type { JobEvent } from '../core/job.ts'
 import { boolean, callable, oneOf, refuseUnknown } from '../core/options.ts'
+import { resolvePoolChange } from '../core/pools.ts'
 import type {
   Explanation,
   Job,
@@ -11,7 +12,7 @@ import type {
   JobFilter,
   JobHandle,
   JobInput,
-  PoolOptions,
+  PoolOptionsChange,
   Snapshot,
   TypePolicy,
   ZombieRecord,
@@ -27,7 +28,7 @@ import { EVENT_NAMES, type EventName, type SchedulerEvents } from './events.ts'
 import type { HandlePowers } from './handle.ts'
 import { closedError, Hub } from './hub.ts'
 import { Keeper } from './keeper.ts'
-import { checkPool, resolveOptions, type SchedulerOptions, type Settings } from './options.ts'
+import { resolveOptions, type SchedulerOptions, type Settings } from './options.ts'
 import { Pulse } from './pulse.ts'
 import { Quiet } from './quiet.ts'
 import { type EventsOptions, Reader } from './reader.ts'
@@ -45,7 +46,7 @@ export interface TypeHandle<P, R> {
 }
 
 export interface PoolHandle {
-  configure(change: PoolOptions): Promise<void>
+  configure(change: PoolOptionsChange): Promise<void>
   pause(): Promise<void>
   resume(): Promise<void>
 }
@@ -53,7 +54,13 @@ export interface PoolHandle {
 const DRAIN_MS = 30_000
 
 /** For those who wait for the next change: there will be none. */
-const NOTHING_NEW: Hint = { ready: false, overdue: false, ended: [], holders: [] }
+const NOTHING_NEW: Hint = {
+  ready: false,
+  overdue: false,
+  ended: [],
+  holders: [],
+  settings: false,
+}
 
 /**
  * Jobs as data, run under control: see README. A number is the concurrency of the default pool.
@@ -150,7 +157,7 @@ export abstract class SchedulerBase {
   ): TypeHandle<P, R> {
     if (typeof policyOrHandler === 'function') {
       this.#registry.define(type, {}, policyOrHandler as Handler)
-    } else this.#registry.define(type, policyOrHandler, handler as Handler)
+    } else this.#registry.define(type, policyOrHandler as TypePolicy, handler as Handler)
     if (this.#ready) {
       this.#announce()
       this.#worker.wake()
@@ -249,10 +256,10 @@ export abstract class SchedulerBase {
 
   /** Settings of one pool, stored for all workers; they win over what processes bring along. */
   pool(name: string): PoolHandle {
-    const configure = async (change: PoolOptions) => {
-      checkPool(name, change)
+    const configure = async (change: PoolOptionsChange) => {
+      const terms = resolvePoolChange(name, change)
       await this.#open()
-      await this.#hub.store.configure({ pool: name, by: 'operator', ...change })
+      await this.#hub.store.configure({ pool: name, by: 'operator', terms })
     }
     return {
       configure,
@@ -348,9 +355,12 @@ export abstract class SchedulerBase {
   async #doOpen(): Promise<void> {
     const { store } = this.#hub
     await store.open()
-    for (const [pool, change] of this.#settings.pools) {
-      await store.configure({ pool, by: 'start', ...change })
+    for (const [pool, terms] of this.#settings.pools) {
+      await store.configure({ pool, by: 'start', terms })
     }
+    const { ageing, budget } = this.#settings
+    if (ageing !== undefined) await store.configure({ ageing })
+    if (budget !== undefined) await store.configure({ budget })
     this.#unwatch = await store.watch((hint) => this.#hub.hint(hint))
     if (!this.#settings.autoStart) this.#ready = true
   }

@@ -1,9 +1,9 @@
 // Owns the public face of the runner: its options, its promises, its shape.
 // May never hold a rule of its own: what happens to a call is decided in `runner/`.
 
+import type { BreakerOptions } from '../core/breaker.ts'
 import type { Duration } from '../core/duration.ts'
 import type { AdaptiveOptions } from './adaptive.ts'
-import type { BreakerOptions } from './breaker.ts'
 import type { RetryOptions } from './retry.ts'
 import { runBatch } from './runner/batch.ts'
 import { Core } from './runner/core.ts'

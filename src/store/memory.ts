@@ -2,6 +2,7 @@
 // May never decide, do I/O, or scan all jobs: it obeys the promises of store.ts, one by one.
 
 import type { Attempt, Move } from '../core/job.ts'
+import type { StoredSettings } from '../core/settings.ts'
 import type { Heap } from '../kit/heap.ts'
 import { type Runtime, systemRuntime } from '../kit/runtime.ts'
 import { LIMITS } from './limits.ts'
@@ -10,6 +11,7 @@ import { Insertion } from './memory/insertion.ts'
 import { Moves } from './memory/moves.ts'
 import type { JobRecord } from './memory/record.ts'
 import type {
+  Change,
   Counted,
   EventPage,
   ExtendAnswer,
@@ -17,6 +19,7 @@ import type {
   Extended,
   Hint,
   InsertGroup,
+  Inspection,
   LeaseAnswer,
   LeaseAsk,
   ListPage,
@@ -24,12 +27,12 @@ import type {
   Moved,
   OverdueAnswer,
   OverdueAsk,
-  PoolChange,
   Standing,
   Store,
   Told,
   Traits,
   WorkerBeat,
+  WorkerInfo,
 } from './store.ts'
 
 export interface MemoryOptions {
@@ -108,6 +111,7 @@ class MemoryStore implements Store {
       const nextPrune = board.log.oldestAt + ask.keepLogMs + 1
       return {
         jobs,
+        schedules: [],
         nextAt: board.waits.peekKey(),
         nextQuietAt: Math.min(board.leases.peekKey(), board.retention.peekKey(), nextPrune),
         more: board.fanOuts.size > 0 || jobs.length === limit || nextPrune <= board.now,
@@ -137,11 +141,45 @@ class MemoryStore implements Store {
     })
   }
 
-  async configure(change: PoolChange): Promise<void> {
+  async configure(change: Change): Promise<void> {
     this.#write(false, () => {
-      this.#board.pools.configure(change)
+      this.#set(change)
       this.#board.hintReady = true
+      this.#board.hintSettings = true
     })
+  }
+
+  #set(change: Change): void {
+    const board = this.#board
+    if ('pool' in change) board.pools.configure(change)
+    else if ('type' in change) board.types.set(change.type, change.setting)
+    else if ('ageing' in change) board.ageing = change.ageing
+    else if ('budget' in change) board.budget = change.budget
+    else if (change.row === null) board.schedules.delete(change.schedule)
+    else board.schedules.set(change.schedule, change.row)
+  }
+
+  async settings(): Promise<StoredSettings> {
+    const { pools, types, ageing, budget, schedules } = this.#board
+    return {
+      pools: pools.settings(),
+      types: Object.fromEntries(types),
+      ageing,
+      budget,
+      schedules: [...schedules.values()],
+    }
+  }
+
+  async workers(): Promise<readonly WorkerInfo[]> {
+    const now = this.#now()
+    const live = [...this.#workers.values()].filter((worker) => worker.until > now)
+    return live.map(({ ttlMs: _, ...worker }) => {
+      return { ...worker, running: this.#board.holders.get(worker.holder)?.size ?? 0 }
+    })
+  }
+
+  async inspect(): Promise<Inspection> {
+    return { ghosts: [], cycles: [], orphanedKeys: [], expired: [], damage: [] }
   }
 
   async beat(worker: WorkerBeat): Promise<void> {
@@ -170,6 +208,7 @@ class MemoryStore implements Store {
       doomed: board.doomed.size,
       fanOuts: board.fanOuts.size,
       forgotten: board.forgotten,
+      unranked: 0,
     }
   }
 
@@ -196,6 +235,10 @@ class MemoryStore implements Store {
       }),
       served: able.length > 0,
       full: able.length > 0 && able.every((worker) => worker.full),
+      spent: false,
+      type: { concurrency: board.types.get(record?.type ?? '')?.concurrency ?? null, running: 0 },
+      budgetAt: 0,
+      victim: record?.has.victim?.id,
     }
   }
 

@@ -1,7 +1,17 @@
 // Owns the port: what the engine asks of a store, and what a store promises.
 // May never be implemented in part: no method is optional, no promise is.
 
+import type { BreakerState } from '../core/breaker.ts'
+import type { RateTerms } from '../core/gcra.ts'
 import type { Dep, JobEvent, JobStatus, Lease, Move, NewJob, StoredJob } from '../core/job.ts'
+import type { Ageing } from '../core/rank.ts'
+import type {
+  PoolRules,
+  PoolTermsChange,
+  Schedule,
+  StoredSettings,
+  TypeSetting,
+} from '../core/settings.ts'
 
 /**
  * Where jobs live. A store never decides anything: it offers a few atomic, batched writes and
@@ -13,12 +23,17 @@ import type { Dep, JobEvent, JobStatus, Lease, Move, NewJob, StoredJob } from '.
  * 3. `insert`: each group is all or nothing. An id that is present, with equal type and payload,
  *    and a minted id whose key is taken, answer `exists` and refuse nothing; the rest of the
  *    group is inserted. A job is placed: `waiting` while dependencies are missing or its lane is
- *    taken, `pending` until its time, else `ready`.
+ *    taken, `pending` until its time, else `ready`. A pool with a `maxQueue` takes no group that
+ *    would leave it with more jobs pending or ready; jobs that wait do not count, and a job that
+ *    fills a ghost with dependents is always let in.
  * 4. A dependency that nobody has submitted leaves a ghost, which is open. Its insertion fills
  *    it. A group that would close a loop is refused, across groups and processes too.
- * 5. `lease`: promotes what is due, then grants ready jobs, smallest (rank, seq) first in each
- *    pool, never more than the pool's concurrency counting leases and holds. Slots in use are
- *    counted from live leases, never kept in a counter that could drift.
+ * 5. `lease`: promotes what is due, then grants ready jobs, pool by pool in order of name, the
+ *    smallest (rank, seq) first among those that could be granted. Slots in use, of the pool, of
+ *    the worker in it (`perWorker`) and of the type over all pools, count leases and holds, and
+ *    are counted from these, never kept in a counter that could drift. A type that the worker
+ *    does not serve, or that is at its cap, hides nobody. Nothing starts in a paused pool, in one
+ *    whose breaker is open, or beyond its rate.
  * 6. `apply`: a move happens if what it expects is true: its lease number, or its seq and revision
  *    (and, for `overdue`, a deadline that is still past), and if the table of steps allows it.
  *    Otherwise it changes nothing and answers `stale` with the job as it is. Then the dependents
@@ -37,6 +52,31 @@ import type { Dep, JobEvent, JobStatus, Lease, Move, NewJob, StoredJob } from '.
  * 12. A job is forgotten only if no live, failed or cancelled job that is kept names it. Its id
  *    and outcome stay for a while; its edges and results do not.
  * 13. The log has one record per transition, in order. Folding it gives the stored states.
+ * 14. A job's weight is `weightOf(priority, ageing)` with the ageing that is set; its rank is the
+ *    instant at which it asked minus that. When ageing changes, whatever has not ended and was
+ *    ranked by the old one is ranked anew (`rank + old weight - new weight`), a chunk with each
+ *    `overdue`; `count` says how many are left.
+ * 15. With a budget, a job that runs again after a failure or a timeout (steps `retry` and
+ *    `timeout`) becomes ready only when `lease` takes one of the budget for it: those whose time
+ *    has come, best (rank, seq) first, where the rank is that of the instant they were due. Until
+ *    then it is `pending`. Nothing else is charged to the budget.
+ * 16. `elastic`: once a pool, or the worker's share of it, is full, `lease` goes on with jobs of
+ *    at least `minPriority`, and above the ageing's ceiling, as long as no more than
+ *    `raiseOf(cap)` are in use beyond the cap. Nobody else starts above the cap.
+ * 17. `preempt`: if after that the job that would be next, of at least `minPriority` and above
+ *    the ceiling, is stopped by the pool's cap alone, and no slot of the pool is about to be free
+ *    (a hold, or a job told to give way), `lease` tells one running job of the pool to give way:
+ *    preemptible, displaced fewer than three times, running for `minRunMs` at least, of a
+ *    priority lower by at least `minGap`; the lowest priority, then the latest start, then the
+ *    highest seq. That job's `evictor` is the urgent one; its holder is hinted at, and `extend`
+ *    answers `evicted`. The urgent job is not granted while its victim holds its lease. One
+ *    urgent job displaces at most one.
+ * 18. A breaker that is open lets nothing start in its pool until its time is over; then one job
+ *    starts, the probe, and no other until that one has shown something. `apply` records the
+ *    verdict of a move that ends an attempt, once, with the pass it was leased with; an attempt
+ *    that ends otherwise (lost, unheard, cancelled) shows nothing.
+ * 19. Inserting a group with a `tick` happens only if the schedule still stands at that instant,
+ *    and moves it on in the same step.
  */
 export interface Store {
   readonly traits: Traits
@@ -51,8 +91,10 @@ export interface Store {
   apply(moves: readonly Move[], tell: boolean): Promise<Told<readonly Moved[]>>
   /** Prolong what a worker holds. `held` is the whole list: see Extend. */
   extend(ask: ExtendAsk, tell: boolean): Promise<Told<ExtendAnswer>>
-  /** Change what operators set. */
-  configure(change: PoolChange): Promise<void>
+  /** Change what is set for all workers. */
+  configure(change: Change): Promise<void>
+  /** What is set. */
+  settings(): Promise<StoredSettings>
   /** Say who is alive and which types it serves, for `ttlMs`; 0 says goodbye. */
   beat(worker: WorkerBeat): Promise<void>
 
@@ -65,6 +107,10 @@ export interface Store {
   dependents(id: string, after: number, limit: number): Promise<readonly StoredJob[]>
   /** What `explain` has to know beside the job itself. */
   standing(id: string): Promise<Standing>
+  /** Who is alive. */
+  workers(): Promise<readonly WorkerInfo[]>
+  /** What `doctor` cannot see from outside; each list has at most LIMITS.page entries. */
+  inspect(): Promise<Inspection>
   /** The log after an entry. `oldest` is the first entry that retention has left. */
   events(after: number, limit: number): Promise<EventPage>
 
@@ -96,6 +142,8 @@ export interface InsertGroup {
   readonly jobs: readonly NewJob[]
   /** The running job on whose behalf this is; if its lease is gone, nothing is stored. */
   readonly fence?: { readonly id: string; readonly lease: number }
+  /** The instant of a schedule that this is for; if that has passed, nothing is stored. */
+  readonly tick?: { readonly schedule: string; readonly at: number; readonly nextAt: number }
   readonly unknownDeps: 'wait' | 'reject'
 }
 
@@ -116,6 +164,15 @@ export type Refusal =
   | { readonly index: number; readonly reason: 'key'; readonly key: string; readonly owner: string }
   | { readonly index: number; readonly reason: 'unknown'; readonly dep: string }
   | { readonly index: number; readonly reason: 'cycle'; readonly path: readonly string[] }
+  /** `index`: the first job for which there is no room. `never`: the group alone is too large. */
+  | {
+      readonly index: number
+      readonly reason: 'full'
+      readonly pool: string
+      readonly maxQueue: number
+      readonly overflow: 'reject' | 'wait'
+      readonly never: boolean
+    }
 
 export interface LeaseAsk {
   readonly holder: string
@@ -127,7 +184,10 @@ export interface LeaseAsk {
 
 export interface LeaseAnswer {
   readonly jobs: readonly StoredJob[]
-  /** The earliest instant at which time alone makes a job ready; Infinity if there is none. */
+  /**
+   * The earliest instant at which time alone lets a job start: one falls due, the budget has one
+   * more, a rate allows another, a breaker lets a probe through. Infinity if there is none.
+   */
   readonly nextAt: number
 }
 
@@ -139,11 +199,13 @@ export interface OverdueAsk {
 
 export interface OverdueAnswer {
   readonly jobs: readonly StoredJob[]
-  /** The next deadline of a job that waits; Infinity if there is none. */
+  /** Schedules whose instant has come. */
+  readonly schedules: readonly Schedule[]
+  /** The next deadline of a job that waits, or instant of a schedule; Infinity for none. */
   readonly nextAt: number
   /** The next end of a lease or a retention, of the log too: nobody stays awake for it alone. */
   readonly nextQuietAt: number
-  /** True if work is left that only needs another call: a long fan-out, more overdue jobs. */
+  /** True if work is left that only needs another call: a fan-out, jobs to be ranked anew. */
   readonly more: boolean
 }
 
@@ -178,19 +240,30 @@ export interface ExtendAnswer {
   readonly mark: number
 }
 
-/** `cancelled`: the lease has become a hold, under the number given. */
+/**
+ * `cancelled`: the lease has become a hold, under the number given. `evicted`: it holds, and the
+ * job has been told to give way to the job `by`.
+ */
 export type Extended =
   | { readonly status: 'held' }
+  | { readonly status: 'evicted'; readonly by: string }
   | { readonly status: 'cancelled'; readonly lease: Lease }
   | { readonly status: 'lost' }
 
+/** What an operator sets wins over what processes bring along, until it is taken back. */
 export interface PoolChange {
   readonly pool: string
-  /** What an operator sets wins over what processes bring along, until it is cleared. */
   readonly by: 'start' | 'operator'
-  readonly concurrency?: number
-  readonly paused?: boolean
+  readonly terms: PoolTermsChange
 }
+
+export type Change =
+  | PoolChange
+  | { readonly type: string; readonly setting: TypeSetting }
+  | { readonly ageing: Ageing | null }
+  | { readonly budget: RateTerms | null }
+  /** `row` null takes it away. A row with the stored one's cron, zone and job keeps its time. */
+  | { readonly schedule: string; readonly row: Schedule | null }
 
 export interface WorkerBeat {
   readonly holder: string
@@ -198,7 +271,31 @@ export interface WorkerBeat {
   readonly types: readonly string[]
   /** It takes nothing now: too many of its bodies are zombies. */
   readonly full: boolean
+  /** How many of its bodies are zombies. */
+  readonly zombies: number
+  /** What this process was given explicitly, as JSON: `doctor` compares. */
+  readonly settings: string
   readonly ttlMs: number
+}
+
+export type WorkerInfo = Omit<WorkerBeat, 'ttlMs'> & {
+  /** When it counts as gone. */
+  readonly until: number
+  /** Leases and holds. */
+  readonly running: number
+}
+
+export interface Inspection {
+  /** Jobs that wait for ids nobody has submitted: which, and for what. */
+  readonly ghosts: readonly { readonly id: string; readonly dep: string }[]
+  /** Loops among jobs that have not ended: there should be none. */
+  readonly cycles: readonly (readonly string[])[]
+  /** Keys whose owner is not known, or has ended without a window: there should be none. */
+  readonly orphanedKeys: readonly { readonly key: string; readonly owner: string }[]
+  /** Leases and holds whose deadline has passed. */
+  readonly expired: readonly StoredJob[]
+  /** What the store itself says of its files. Empty: nothing is wrong. */
+  readonly damage: readonly string[]
 }
 
 /** All given conditions hold. `after` is the seq of the last job of the page before. */
@@ -237,15 +334,20 @@ export interface Counted {
   readonly fanOuts: number
   /** Jobs that have been forgotten since the store was made. */
   readonly forgotten: number
+  /** Jobs that are ranked by an ageing which is set no more. */
+  readonly unranked: number
 }
 
-export interface PoolState {
-  readonly concurrency: number
-  readonly paused: boolean
+export interface PoolState extends PoolRules {
   /** Leases and holds. */
   readonly running: number
   readonly ready: number
   readonly states: StatusCounts
+  /** When the rate lets one more start; 0 if it does now, or there is none. */
+  readonly rateAt: number
+  readonly breakerState: BreakerState
+  /** When an open breaker lets a probe through; 0 if it is not open. */
+  readonly breakerUntil: number
 }
 
 export interface Standing {
@@ -263,6 +365,14 @@ export interface Standing {
   readonly served: boolean
   /** Whether those workers all take nothing now. */
   readonly full: boolean
+  /** Whether all of them, full ones aside, run as many of its pool as one worker may. */
+  readonly spent: boolean
+  /** The cap of its type over all pools, null for none, and how many of it run. */
+  readonly type: { readonly concurrency: number | null; readonly running: number }
+  /** When the budget lets it go, if it is that which holds it; else 0. */
+  readonly budgetAt: number
+  /** The job that has been told to give way to it. */
+  readonly victim: string | undefined
 }
 
 export interface EventPage {
@@ -278,6 +388,8 @@ export interface Hint {
   readonly overdue: boolean
   /** Ids of jobs that ended or were revived or forgotten. */
   readonly ended: readonly string[]
-  /** Holders one of whose leases has become a hold. */
+  /** Holders one of whose leases has become a hold, or one of whose jobs has to give way. */
   readonly holders: readonly string[]
+  /** What is set has changed. */
+  readonly settings: boolean
 }

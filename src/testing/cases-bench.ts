@@ -56,6 +56,9 @@ export const PATIENT: Pick<NewJob, 'terms'> = {
     backoff: { type: 'fixed', delayMs: 0, maxMs: 0, factor: 1, jitter: false },
     maxLost: 9,
     idempotent: true,
+    confirm: false,
+    heartbeatMs: 0,
+    preemptible: false,
   },
 }
 

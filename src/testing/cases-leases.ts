@@ -97,7 +97,7 @@ export const LEASE_CASES: readonly Case[] = [
   {
     name: 'turns the lease of a cancelled job into a hold: new number, same slot and deadline',
     run: async ({ store, add, take, say, tell, job, expect }) => {
-      await store.configure({ pool: 'default', by: 'operator', concurrency: 1 })
+      await store.configure({ pool: 'default', by: 'operator', terms: { concurrency: 1 } })
       await add({ id: 'a' }, { id: 'b' })
       const [held] = await take()
       await tell('a', CANCEL)
@@ -182,8 +182,8 @@ export const LEASE_CASES: readonly Case[] = [
   {
     name: 'puts a failed job at the tail of its priority, and a lost one in its old place (C01)',
     run: async ({ store, add, take, tell, clock, expect }) => {
-      await store.configure({ pool: 'default', by: 'start', concurrency: 1 })
-      const urgent = { priority: 90, weight: 90 * 2 ** 41, ...PATIENT }
+      await store.configure({ pool: 'default', by: 'start', terms: { concurrency: 1 } })
+      const urgent = { priority: 90, ...PATIENT }
       await add({ id: 'a1', ...urgent }, { id: 'b1', ...urgent }, { id: 'a2' }, { id: 'b2' })
       const order: string[] = []
       for (let start = 0; start < 6; start += 1) {
@@ -206,18 +206,25 @@ export const LEASE_CASES: readonly Case[] = [
     run: async ({ add, take, clock, expect }) => {
       await add({ id: 'a' }, { id: 'b' })
       clock.advance(1_000_000)
-      await add({ id: 'c', weight: 51 * 2 ** 41 }, { id: 'd' }, { id: 'e', weight: 49 * 2 ** 41 })
+      await add({ id: 'c', priority: 51 }, { id: 'd' }, { id: 'e', priority: 49 })
       expect((await take(9)).map(({ id }) => id)).toEqual(['c', 'a', 'b', 'd', 'e'])
     },
   },
   {
     name: 'ranks by readiness minus weight, so that ageing is a constant',
-    run: async ({ add, take, clock, expect }) => {
-      await add({ id: 'old', weight: 10_000 })
+    run: async ({ store, add, take, clock, expect }) => {
+      await store.configure({ ageing: { everyMs: 1_000, ceiling: 90 } })
+      await add({ id: 'old', priority: 10 })
       clock.advance(5_000)
-      await add({ id: 'below', weight: 14_999 }, { id: 'equal', weight: 15_000 })
-      await add({ id: 'above', weight: 15_001 })
-      expect((await take(9)).map(({ id }) => id)).toEqual(['above', 'old', 'equal', 'below'])
+      await add({ id: 'below', priority: 14 }, { id: 'equal', priority: 15 })
+      await add({ id: 'above', priority: 16 }, { id: 'urgent', priority: 91 })
+      expect((await take(9)).map(({ id }) => id)).toEqual([
+        'urgent',
+        'above',
+        'old',
+        'equal',
+        'below',
+      ])
     },
   },
   ...[1, 32, 1_000].map(
@@ -225,11 +232,11 @@ export const LEASE_CASES: readonly Case[] = [
       name: `lets a full pool hide nobody, when asked for ${max} at a time (C10)`,
       run: async ({ store, add, take, expect }) => {
         for (const pool of ['p1', 'p2']) {
-          await store.configure({ pool, by: 'start', concurrency: 20 })
+          await store.configure({ pool, by: 'start', terms: { concurrency: 20 } })
         }
-        const weight = 60 * 2 ** 41
+        const priority = 60
         const jobs = (pool: string, count: number) =>
-          Array.from({ length: count }, (_, index) => ({ id: `${pool}-${index}`, pool, weight }))
+          Array.from({ length: count }, (_, index) => ({ id: `${pool}-${index}`, pool, priority }))
         await add(...jobs('p1', 19))
         await take(19)
         await add(...jobs('p1', 1_019).slice(19), ...jobs('p2', 100))
@@ -244,7 +251,7 @@ export const LEASE_CASES: readonly Case[] = [
     name: 'does not start above a cap that was lowered, and starts work when it is raised',
     run: async ({ store, add, take, tell, expect }) => {
       const cap = (concurrency: number) =>
-        store.configure({ pool: 'default', by: 'operator', concurrency })
+        store.configure({ pool: 'default', by: 'operator', terms: { concurrency } })
       await add(...['a', 'b', 'c', 'd'].map((id) => ({ id })))
       await cap(3)
       expect((await take(9)).length).toBe(3)
@@ -261,13 +268,17 @@ export const LEASE_CASES: readonly Case[] = [
     run: async ({ store, add, take, tell, job, expect }) => {
       await add({ id: 'a' }, { id: 'b' })
       await take()
-      await store.configure({ pool: 'default', by: 'operator', paused: true })
-      await store.configure({ pool: 'default', by: 'start', paused: false, concurrency: 7 })
+      await store.configure({ pool: 'default', by: 'operator', terms: { paused: true } })
+      await store.configure({
+        pool: 'default',
+        by: 'start',
+        terms: { paused: false, concurrency: 7 },
+      })
       expect(await take(9)).toEqual([])
       await tell('a', SUCCEEDED)
       expect((await job('a')).status).toBe('success')
       expect((await store.count()).pools.default).toMatchObject({ paused: true, concurrency: 7 })
-      await store.configure({ pool: 'default', by: 'operator', paused: false })
+      await store.configure({ pool: 'default', by: 'operator', terms: { paused: false } })
       expect((await take(9)).length).toBe(1)
     },
   },
@@ -308,7 +319,7 @@ export const LEASE_CASES: readonly Case[] = [
       clock.advance(50)
       await tell('a', FAILED_ONCE)
       expect((await job('a')).deadline).toBe(clock.now() + 100)
-      await store.configure({ pool: 'default', by: 'operator', paused: true })
+      await store.configure({ pool: 'default', by: 'operator', terms: { paused: true } })
       clock.advance(99)
       await tidy()
       expect((await job('a')).status).toBe('ready')

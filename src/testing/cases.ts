@@ -113,7 +113,7 @@ const LANE_CASES: readonly Case[] = [
     run: async ({ add, take, tell, statuses, expect }) => {
       await add({ id: 'a', exclusive: 'l', ...PATIENT })
       await take()
-      await add({ id: 'b', exclusive: 'l' }, { id: 'c', exclusive: 'l', weight: 60 * 2 ** 41 })
+      await add({ id: 'b', exclusive: 'l' }, { id: 'c', exclusive: 'l', priority: 60 })
       expect(await take(9)).toEqual([])
       await tell('a', FAILED_ONCE)
       expect(await statuses('a', 'b', 'c')).toEqual(['ready', 'waiting', 'waiting'])
@@ -127,7 +127,7 @@ const LANE_CASES: readonly Case[] = [
     run: async ({ store, add, take, statuses, expect }) => {
       await add({ id: 'a', exclusive: 'l', enqueueTimeoutMs: 50 })
       await add({ id: 'equal', exclusive: 'l' })
-      await add({ id: 'better', exclusive: 'l', weight: 60 * 2 ** 41 })
+      await add({ id: 'better', exclusive: 'l', priority: 60 })
       expect(await statuses('a', 'equal', 'better')).toEqual(['waiting', 'waiting', 'ready'])
       expect((await store.standing('a')).laneHolder).toBe('better')
       expect((await store.get(['a']))[0]?.deadline).toBe(0)
@@ -137,7 +137,7 @@ const LANE_CASES: readonly Case[] = [
         'better job:added',
       ])
       await take()
-      await add({ id: 'best', exclusive: 'l', weight: 70 * 2 ** 41 })
+      await add({ id: 'best', exclusive: 'l', priority: 70 })
       expect(await statuses('better', 'best')).toEqual(['running', 'waiting'])
     },
   },
@@ -264,7 +264,7 @@ const READ_CASES: readonly Case[] = [
     name: 'writes one record per transition; folding them gives the states',
     run: async ({ store, add, take, tell, tidy, clock, expect }) => {
       await add({ id: 'a', ...PATIENT }, { id: 'b', ...on('a') }, { id: 'c', exclusive: 'l' })
-      await add({ id: 'd', exclusive: 'l', weight: 60 * 2 ** 41 }, { id: 'e', delayMs: 5 })
+      await add({ id: 'd', exclusive: 'l', priority: 60 }, { id: 'e', delayMs: 5 })
       await take(2)
       await tell('a', FAILED_ONCE)
       await tell('d', CANCEL)
@@ -368,7 +368,7 @@ const READ_CASES: readonly Case[] = [
         const [a, b] = [await store.standing('a'), await store.standing('b')]
         return [a.served, b.served]
       }
-      const beat = { holder: 'w', name: 'w', types: ['alpha'] }
+      const beat = { holder: 'w', name: 'w', types: ['alpha'], zombies: 0, settings: '' }
       await store.beat({ ...beat, full: false, ttlMs: 100 })
       expect(await served()).toEqual([true, false])
       clock.advance(100)

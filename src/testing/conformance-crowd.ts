@@ -53,7 +53,7 @@ export async function crowdFaults(
     faults: [],
   }
   for (const [pool, concurrency] of Object.entries(CAPS)) {
-    await store.configure({ pool, by: 'operator', concurrency })
+    await store.configure({ pool, by: 'operator', terms: { concurrency } })
   }
   await Promise.all([
     ...['w1', 'w2', 'w3', 'w4'].map((name) => rounds(() => work(crowd, name))),

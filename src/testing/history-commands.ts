@@ -3,7 +3,7 @@
 
 import type { Fact, NewJob, Terms } from '../core/job.ts'
 import type { Keep } from '../core/machine.ts'
-import type { ListQuery, PoolChange } from '../store/store.ts'
+import type { Change, ListQuery } from '../store/store.ts'
 
 /** How old the knowledge is that a decision rests on: read just now, or as once leased. */
 export type View = 'fresh' | 'last lease' | 'older lease'
@@ -43,7 +43,7 @@ export type Command =
       /** True: a job leased twice is listed under its lease before the last. */
       readonly isStale: boolean
     }
-  | ({ readonly do: 'configure' } & PoolChange)
+  | { readonly do: 'configure'; readonly change: Change }
   | {
       readonly do: 'beat'
       readonly holder: string
@@ -85,6 +85,9 @@ export const TERMS: readonly Terms[] = [0, 1, 2, 3].map((number) => ({
   },
   maxLost: number,
   idempotent: number !== 1,
+  confirm: false,
+  heartbeatMs: 0,
+  preemptible: number === 2,
 }))
 
 /** A plain job. What is equal for equal ids: its type and its payload. */
@@ -98,7 +101,6 @@ export function newJob(id: string, over: Partial<NewJob> = {}): NewJob {
     body: undefined,
     terms: TERMS[0] as Terms,
     priority: 50,
-    weight: 50 * 2 ** 41,
     delayMs: 0,
     enqueueTimeoutMs: 0,
     deps: [],

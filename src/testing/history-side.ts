@@ -76,9 +76,9 @@ async function answerTo(side: Side, command: Command, clock: ManualClock): Promi
     case 'extend':
       return extend(side, command)
     case 'configure':
-      return store.configure(command)
+      return store.configure(command.change)
     case 'beat':
-      return store.beat({ ...command, name: command.holder })
+      return store.beat({ ...command, name: command.holder, zombies: 0, settings: '' })
     case 'clock':
       return store.time().then((time) => time - clock.now())
     case 'get':

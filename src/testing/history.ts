@@ -179,7 +179,6 @@ function drawJob(
 ): NewJob {
   const { has, chance, pick } = maker
   const priority = has('priorities') ? pick([1, 49, 50, 51, 100]) : 50
-  const isAgeing = has('priorities') && chance(0.5)
   const isMinted = has('minted') && chance(0.3)
   const deps = isMinted || !has('deps') ? [] : drawDeps(maker, peek, group)
   const key = has('keys') && chance(0.25) ? pick(['k1', 'k2', 'k3', 'k4', 'k5']) : undefined
@@ -191,7 +190,6 @@ function drawJob(
     payload: isOther ? '"other"' : `{"n":${number}}`,
     terms: pick(TERMS),
     priority,
-    weight: isAgeing ? priority * 1_000 : priority * 2 ** 41,
     delayMs: has('delays') && chance(0.25) ? pick([1, 50, 1_000, 20_000, 200_000]) : 0,
     enqueueTimeoutMs: has('patience') && chance(0.3) ? pick([1, 500, 5_000]) : 0,
     deps,
@@ -312,9 +310,9 @@ function drawConfigure(maker: Maker): Command {
   const pool = maker.pick(POOLS)
   const by = maker.pick(['start', 'operator'] as const)
   if (maker.has('pauses') && maker.chance(0.5)) {
-    return { do: 'configure', pool, by, paused: maker.chance(0.4) }
+    return { do: 'configure', change: { pool, by, terms: { paused: maker.chance(0.4) } } }
   }
-  return { do: 'configure', pool, by, concurrency: maker.below(6) }
+  return { do: 'configure', change: { pool, by, terms: { concurrency: maker.below(6) } } }
 }
 
 function drawClock(maker: Maker): Command {

@@ -32,6 +32,7 @@ const LEGAL: Readonly<Partial<Record<StepName, readonly [from: string, to: strin
   timeout: ['running', 'pending ready failed'],
   lose: ['running', 'pending ready failed'],
   return: ['running', 'ready failed'],
+  preempt: ['running', 'ready failed'],
   cancel: ['waiting pending ready running', 'cancelled'],
   settle: ['cancelled', 'cancelled'],
   expire: ['ready', 'failed'],
@@ -86,6 +87,8 @@ function book(world: World, row: Row, move: Move): string | undefined {
   closeAttempt(world, row, move.outcome, move.code)
   if (move.charge !== 'attempt') row.attempts -= 1
   if (move.charge === 'lost') row.lost += 1
+  if (move.charge === 'preempted') row.preempted += 1
+  if (move.unknown !== undefined) row.unknown = move.unknown
   return row.lease?.holder
 }
 

@@ -15,6 +15,7 @@ import {
   record,
   remembered,
   type World,
+  weighed,
 } from './model-world.ts'
 
 /** What becomes of one group. Jobs are named by id: their records may change until the answer. */
@@ -113,6 +114,7 @@ function newRow(world: World, job: NewJob, coming: ReadonlySet<string>): Row {
     status: 'waiting',
     rev: 1,
     rank: 0,
+    weight: weighed(world, job.priority),
     availableAt: now + job.delayMs,
     readySince: 0,
     keepsRank: false,
@@ -121,6 +123,8 @@ function newRow(world: World, job: NewJob, coming: ReadonlySet<string>): Row {
     starts: 0,
     attempts: 0,
     lost: 0,
+    preempted: 0,
+    unknown: false,
     attemptsBefore: 0,
     lostBefore: 0,
     lease: undefined,

@@ -91,6 +91,7 @@ export function overdueJobs(world: World, ask: OverdueAsk): OverdueAnswer {
   const isQuiet = (row: Row) => row.lease !== undefined || hasEnded(row.status)
   return {
     jobs: late.slice(0, Math.min(ask.limit, MOVES)).map(viewOf),
+    schedules: [],
     nextAt: earliest(world.rows.filter((row) => !isQuiet(row))),
     nextQuietAt: Math.min(earliest(world.rows.filter(isQuiet)), nextPrune),
     more: late.length > Math.min(ask.limit, MOVES) || nextPrune <= now,

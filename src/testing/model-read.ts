@@ -45,7 +45,7 @@ export function viewOf(row: Row): StoredJob {
     body: job.body,
     terms: job.terms,
     priority: job.priority,
-    weight: job.weight,
+    weight: row.weight,
     rank: row.rank,
     status: row.status,
     deps: row.edges.map((edge) => edge.dep),
@@ -59,10 +59,12 @@ export function viewOf(row: Row): StoredJob {
     starts: row.starts,
     attempts: row.attempts,
     lost: row.lost,
-    preempted: 0,
+    preempted: row.preempted,
     attemptsBefore: row.attemptsBefore,
     lostBefore: row.lostBefore,
     lease: row.lease,
+    unknown: row.unknown,
+    evictor: undefined,
     deadline: row.deadline,
     createdAt: row.createdAt,
     availableAt: row.availableAt,
@@ -113,6 +115,7 @@ export function countJobs(world: World): Counted {
     doomed: world.rows.filter(isDoomed).length,
     fanOuts: 0,
     forgotten: world.forgotten,
+    unranked: 0,
   }
 }
 
@@ -136,6 +139,9 @@ function poolState(world: World, pool: string): PoolState {
     running: slotsUsed(world, pool),
     ready: rows.filter((row) => row.status === 'ready').length,
     states: statusCounts(rows),
+    rateAt: 0,
+    breakerState: 'closed',
+    breakerUntil: 0,
   }
 }
 
@@ -183,6 +189,10 @@ export function standingOf(world: World, id: string): Standing {
       }),
     served: able.length > 0,
     full: able.length > 0 && able.every((worker) => worker.full),
+    spent: false,
+    type: { concurrency: world.types.get(row.job.type)?.concurrency ?? null, running: 0 },
+    budgetAt: 0,
+    victim: undefined,
   }
 }
 

@@ -1,6 +1,7 @@
 // Owns the data of the model and the rules that everything else in the model leans on.
 // May never share code with the sources, only their types: what both get wrong, nobody would see.
 
+import type { RateTerms } from '../core/gcra.ts'
 import type {
   Attempt,
   Dep,
@@ -12,6 +13,9 @@ import type {
   StepName,
   StoredJob,
 } from '../core/job.ts'
+import type { Ageing } from '../core/rank.ts'
+import type { PoolRules, PoolTerms, Schedule, TypeSetting } from '../core/settings.ts'
+import type { WorkerBeat } from '../store/store.ts'
 
 export interface Edge {
   readonly dep: Dep
@@ -29,6 +33,8 @@ export interface Row {
   status: JobStatus
   rev: number
   rank: number
+  /** What its rank was worked out with. */
+  weight: number
   availableAt: number
   /** The instant at which it last became `ready`. */
   readySince: number
@@ -40,6 +46,8 @@ export interface Row {
   starts: number
   attempts: number
   lost: number
+  preempted: number
+  unknown: boolean
   attemptsBefore: number
   lostBefore: number
   lease: Lease | undefined
@@ -56,8 +64,8 @@ export interface Row {
 }
 
 export interface PoolSettings {
-  readonly start: { concurrency?: number; paused?: boolean }
-  readonly operator: { concurrency?: number; paused?: boolean }
+  readonly start: PoolTerms
+  readonly operator: PoolTerms
 }
 
 export interface Outcome {
@@ -101,7 +109,7 @@ export const RULES: Rules = {
     namer.status !== 'success' && namer.edges.some((edge) => edge.dep.id === id && !edge.cut),
 
   /** A failed attempt rejoins at the tail of its priority. */
-  rankAfterRetry: (row, now) => now - row.job.weight,
+  rankAfterRetry: (row, now) => now - row.weight,
 }
 
 /** Everything there is: lists, and nothing that could contradict them. */
@@ -112,7 +120,11 @@ export interface World {
   outcomes: Outcome[]
   log: JobEvent[]
   pools: Map<string, PoolSettings>
-  workers: Map<string, { types: readonly string[]; full: boolean; until: number }>
+  types: Map<string, TypeSetting>
+  ageing: Ageing | null
+  budget: RateTerms | null
+  schedules: Map<string, Schedule>
+  workers: Map<string, WorkerBeat & { until: number }>
   lastSeq: number
   lastLease: number
   lastEvent: number
@@ -128,6 +140,10 @@ export function newWorld(now: () => number, rules: Rules): World {
     outcomes: [],
     log: [],
     pools: new Map(),
+    types: new Map(),
+    ageing: null,
+    budget: null,
+    schedules: new Map(),
     workers: new Map(),
     lastSeq: 0,
     lastLease: 0,
@@ -198,12 +214,27 @@ export function inOrder(world: World, rows: readonly Row[]): Row[] {
   return [...rows].sort((a, b) => (world.rules.comesBefore(a, b) ? -1 : 1))
 }
 
-export function settingsOf(world: World, pool: string): { concurrency: number; paused: boolean } {
-  const settings = world.pools.get(pool)
+/** What operators said, else what processes brought along, else what holds without a word. */
+export function settingsOf(world: World, pool: string): PoolRules {
+  const { start = {}, operator = {} } = world.pools.get(pool) ?? {}
   return {
-    concurrency: settings?.operator.concurrency ?? settings?.start.concurrency ?? 10,
-    paused: settings?.operator.paused ?? settings?.start.paused ?? false,
+    concurrency: operator.concurrency ?? start.concurrency ?? 10,
+    perWorker: operator.perWorker ?? start.perWorker ?? Number.POSITIVE_INFINITY,
+    maxQueue: operator.maxQueue ?? start.maxQueue ?? Number.POSITIVE_INFINITY,
+    overflow: operator.overflow ?? start.overflow ?? 'reject',
+    rate: (operator.rate ?? start.rate ?? false) || null,
+    elastic: (operator.elastic ?? start.elastic ?? false) || null,
+    preempt: (operator.preempt ?? start.preempt ?? false) || null,
+    breaker: (operator.breaker ?? start.breaker ?? false) || null,
+    paused: operator.paused ?? start.paused ?? false,
   }
+}
+
+/** How much earlier than its time a job of that priority ranks. */
+export function weighed(world: World, priority: number): number {
+  const { ageing } = world
+  const ages = ageing !== null && priority <= ageing.ceiling
+  return priority * (ages ? ageing.everyMs : 2 ** 41)
 }
 
 export function slotsUsed(world: World, pool: string): number {
@@ -230,9 +261,10 @@ export function place(world: World, row: Row, step: StepName): void {
 }
 
 function rankNow(world: World, row: Row, step: StepName): number {
-  if (step === 'due') return row.availableAt - row.job.weight
+  row.weight = weighed(world, row.job.priority)
+  if (step === 'due') return row.availableAt - row.weight
   if (step === 'retry' || step === 'timeout') return world.rules.rankAfterRetry(row, world.now())
-  return world.now() - row.job.weight
+  return world.now() - row.weight
 }
 
 function becomeReady(world: World, row: Row): void {
@@ -286,6 +318,7 @@ const NAMES: Readonly<Record<string, string>> = {
   timeout: 'job:timeout',
   lose: 'job:lost',
   return: 'job:returned',
+  preempt: 'job:preempted',
   cancel: 'job:cancelled',
   expire: 'job:failed',
   cascade: 'job:cancelled',

@@ -2,7 +2,15 @@
 // May never be quick or clever: lists, full scans, recounts. It is the judge of every store.
 
 import type { JobEvent } from '../core/job.ts'
-import type { InsertAnswer, Moved, PoolChange, Store, Told } from '../store/store.ts'
+import type {
+  Change,
+  InsertAnswer,
+  Moved,
+  PoolChange,
+  Store,
+  Told,
+  WorkerInfo,
+} from '../store/store.ts'
 import { applyMoves, type MoveResult } from './model-apply.ts'
 import { type GroupResult, insertGroup } from './model-insert.ts'
 import { extendLeases, leaseJobs, overdueJobs } from './model-lease.ts'
@@ -64,9 +72,18 @@ export function modelStore({ now, rules }: ModelOptions): ModelStore {
       }),
     extend: async (ask, tell) => told(world, tell, () => extendLeases(world, ask)),
     configure: async (change) => configure(world, change),
-    beat: async ({ holder, types, full, ttlMs }) => {
-      world.workers.set(holder, { types, full, until: now() + ttlMs })
+    settings: async () => ({
+      pools: Object.fromEntries(world.pools),
+      types: Object.fromEntries(world.types),
+      ageing: world.ageing,
+      budget: world.budget,
+      schedules: [...world.schedules.values()],
+    }),
+    beat: async (worker) => {
+      world.workers.set(worker.holder, { ...worker, until: now() + worker.ttlMs })
     },
+    workers: async () => workersOf(world),
+    inspect: async () => ({ ghosts: [], cycles: [], orphanedKeys: [], expired: [], damage: [] }),
     get: async (ids) =>
       ids.map((id) => find(world, id)).map((row) => (row === undefined ? null : viewOf(row))),
     list: async (query) => listJobs(world, query),
@@ -116,13 +133,30 @@ function moved(world: World, id: string, result: MoveResult): Moved {
   return { status: 'refused', job: viewOf(row), why: result.why }
 }
 
-function configure(world: World, change: PoolChange): void {
-  const settings = world.pools.get(change.pool) ?? { start: {}, operator: {} }
-  const { concurrency, paused } = change
-  const changed = {
-    ...settings[change.by],
-    ...(concurrency === undefined ? {} : { concurrency }),
-    ...(paused === undefined ? {} : { paused }),
+function configure(world: World, change: Change): void {
+  if ('pool' in change) configurePool(world, change)
+  else if ('type' in change) world.types.set(change.type, change.setting)
+  else if ('ageing' in change) world.ageing = change.ageing
+  else if ('budget' in change) world.budget = change.budget
+  else if (change.row === null) world.schedules.delete(change.schedule)
+  else world.schedules.set(change.schedule, change.row)
+}
+
+/** What is null is taken back, what is absent stays as it was. */
+function configurePool(world: World, { pool, by, terms }: PoolChange): void {
+  const settings = world.pools.get(pool) ?? { start: {}, operator: {} }
+  const said: Record<string, unknown> = { ...settings[by] }
+  for (const [name, value] of Object.entries(terms)) {
+    if (value === null) delete said[name]
+    else if (value !== undefined) said[name] = value
   }
-  world.pools.set(change.pool, { ...settings, [change.by]: changed })
+  world.pools.set(pool, { ...settings, [by]: said })
+}
+
+function workersOf(world: World): WorkerInfo[] {
+  const live = [...world.workers.values()].filter(({ until }) => world.now() < until)
+  return live.map(({ ttlMs: _, ...worker }) => {
+    const mine = world.rows.filter(({ lease }) => lease?.holder === worker.holder)
+    return { ...worker, running: mine.length }
+  })
 }

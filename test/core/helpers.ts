@@ -11,6 +11,9 @@ export const TERMS: Terms = {
   backoff: { type: 'exponential', delayMs: 1_000, maxMs: 30_000, factor: 2, jitter: true },
   maxLost: 3,
   idempotent: true,
+  confirm: false,
+  heartbeatMs: 0,
+  preemptible: false,
 }
 
 export const LEASE: Lease = { holder: 'w1', number: 7, hold: false }
@@ -47,6 +50,8 @@ export function jobOf(fields: Partial<StoredJob> = {}): StoredJob {
     attemptsBefore: 0,
     lostBefore: 0,
     lease: undefined,
+    unknown: false,
+    evictor: undefined,
     deadline: 0,
     createdAt: 1_000,
     availableAt: 1_000,
@@ -71,7 +76,6 @@ export function contextOf(fields: Partial<SubmitContext> = {}): SubmitContext {
       return `minted-${minted}`
     },
     now: 1_000_000,
-    weightOf: (priority) => priority,
     maxPayloadBytes: 1_000_000,
     keepsLive: false,
     storeName: 'sqlite',

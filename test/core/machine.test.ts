@@ -3,7 +3,8 @@
 
 import { describe, expect, it } from 'vitest'
 import type { Fact, JobStatus, Move, StepName, StoredJob } from '../../src/core/job.ts'
-import { decide, isLegal, type Keep, STEPS } from '../../src/core/machine.ts'
+import { decide, type Keep } from '../../src/core/machine.ts'
+import { isLegal, STEPS } from '../../src/core/steps.ts'
 import { HOLD, jobOf, LEASE, TERMS } from './helpers.ts'
 
 const KEEP: Keep = {

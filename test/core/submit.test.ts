@@ -46,9 +46,11 @@ describe('a submission', () => {
         backoff: { type: 'exponential', delayMs: 1_000, maxMs: 30_000, factor: 2, jitter: true },
         maxLost: 3,
         idempotent: true,
+        confirm: false,
+        heartbeatMs: 0,
+        preemptible: false,
       },
       priority: 50,
-      weight: 50,
       delayMs: 0,
       enqueueTimeoutMs: 0,
       deps: [],
@@ -93,9 +95,11 @@ describe('a submission', () => {
         backoff: { type: 'fixed', delayMs: 2_000, maxMs: 60_000, factor: 2, jitter: false },
         maxLost: 4,
         idempotent: false,
+        confirm: false,
+        heartbeatMs: 0,
+        preemptible: false,
       },
       priority: 70,
-      weight: 70,
       delayMs: 600_000,
       enqueueTimeoutMs: 500,
       deps: [
@@ -141,7 +145,7 @@ describe('terms', () => {
     const backoff = { type: 'fixed', delay: 7 } as const
     const context = withType({ pool: 'p', priority: 80, retries: 2, timeout: '1s', backoff })
     const job = submit(mail({ retries: 5 }), context)
-    expect(job).toMatchObject({ pool: 'p', priority: 80, weight: 80 })
+    expect(job).toMatchObject({ pool: 'p', priority: 80 })
     expect(job.terms).toMatchObject({ timeoutMs: 1_000, retries: 5, maxLost: 5 })
     expect(job.terms.backoff).toBe(submit(mail({}), context).terms.backoff)
     expect(submit(mail({ timeout: 0 }), context).terms.timeoutMs).toBe(0)
@@ -209,7 +213,7 @@ describe('C84: what would be ignored is refused', () => {
     [{ dedupe: { for: 5 } }, 'dedupe', 'without key'],
     [{ key: 'k', dedupe: { form: 5 } }, 'form', "'for'"],
     [{ deps: [{ id: 'a', when: 'end' }] }, 'deps[0]', 'id, on'],
-    [{ heartbeets: 5 }, 'heartbeets', 'Valid keys'],
+    [{ wildcard: 5 }, 'wildcard', 'Valid keys'],
   ])('%j', (fields, named, remedy) => {
     const refusal = refused(mail(fields))
     expect(refusal.code).toBe('INVALID_JOB')

@@ -1,6 +1,7 @@
 // Owns the options of a runner and of its calls: checked, and with their defaults filled in.
 // May never be asked twice for the same thing: what was checked here is trusted elsewhere.
 
+import { Breaker, breakerTerms } from '../../core/breaker.ts'
 import { limitOf, spanOf, toMs } from '../../core/duration.ts'
 import {
   boolean,
@@ -12,7 +13,6 @@ import {
   refuseUnknown,
 } from '../../core/options.ts'
 import { Adaptive } from '../adaptive.ts'
-import { Breaker, breakerTerms } from '../breaker.ts'
 import { type RetryTerms, retryTerms } from '../retry.ts'
 import type { CallOptions, Confirm, RunnerOptions, RunnerRetry } from '../runner.ts'
 import { type Runtime, systemRuntime } from '../runtime.ts'

@@ -1,10 +1,12 @@
 // Owns every index of the memory store, and the few steps that keep them true to the records.
 // May never be bypassed: a record changes its status here and nowhere else.
 
+import type { RateTerms } from '../../core/gcra.ts'
 import { hasEnded, type JobStatus, type StepName } from '../../core/job.ts'
-import { isLegal } from '../../core/machine.ts'
 import { isDoomed } from '../../core/quorum.ts'
-import { rankOf } from '../../core/rank.ts'
+import { type Ageing, rankOf, weightOf } from '../../core/rank.ts'
+import type { Schedule, TypeSetting } from '../../core/settings.ts'
+import { isLegal } from '../../core/steps.ts'
 import { Fifo } from '../../kit/fifo.ts'
 import { Heap } from '../../kit/heap.ts'
 import { LIMITS } from '../limits.ts'
@@ -66,6 +68,12 @@ export class Board {
   hintOverdue = false
   hintEnded: string[] = []
   hintHolders: string[] = []
+  hintSettings = false
+  /** What is set beside the pools. */
+  ageing: Ageing | null = null
+  budget: RateTerms | null = null
+  readonly types = new Map<string, TypeSetting>()
+  readonly schedules = new Map<string, Schedule>()
 
   constructor(maxLog: number) {
     this.log = new Log(maxLog)
@@ -240,7 +248,9 @@ export class Board {
       overdue: this.hintOverdue,
       ended: this.hintEnded,
       holders: this.hintHolders,
+      settings: this.hintSettings,
     }
+    this.hintSettings = false
     this.hintReady = false
     this.hintOverdue = false
     if (this.hintEnded.length > 0) this.hintEnded = []
@@ -282,7 +292,10 @@ export class Board {
 
   /** The rank is fixed at the moment of asking; a holder that has to yield goes back in line. */
   #asksLane(record: JobRecord, readyAt: number | undefined): 'free' | 'wait' {
-    if (readyAt !== undefined) record.rank = rankOf(readyAt, record.weight)
+    if (readyAt !== undefined) {
+      record.weight = weightOf(record.priority, this.ageing)
+      record.rank = rankOf(readyAt, record.weight)
+    }
     if (record.exclusive === undefined) return 'free'
     const answer = this.lanes.ask(record, record.exclusive)
     if (answer === 'free' || answer === 'wait') return answer

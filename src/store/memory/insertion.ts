@@ -2,6 +2,7 @@
 // May never change anything before the whole group has been considered.
 
 import { Live, type NewJob } from '../../core/job.ts'
+import { weightOf } from '../../core/rank.ts'
 import type { InsertAnswer, Inserted, InsertGroup, Refusal } from '../store.ts'
 import type { Board } from './board.ts'
 import { JobRecord } from './record.ts'
@@ -58,7 +59,7 @@ export class Insertion {
     const board = this.#board
     board.lastSeq += 1
     const queue = board.pools.queueOf(job.pool, job.type, job.body !== undefined)
-    return new JobRecord(job, board.lastSeq, board.now, queue)
+    return new JobRecord(job, board.lastSeq, board.now, queue, weightOf(job.priority, board.ageing))
   }
 
   /** What would become of each job of a group: nothing is changed yet. */

@@ -2,7 +2,7 @@
 // May never keep more than its bound, or an entry older than it was told to.
 
 import { type JobEvent, type JobStatus, STATUSES, type StepName } from '../../core/job.ts'
-import { STEPS } from '../../core/machine.ts'
+import { STEPS } from '../../core/steps.ts'
 import { LIMITS } from '../limits.ts'
 import type { EventPage } from '../store.ts'
 import type { JobRecord } from './record.ts'

@@ -2,8 +2,8 @@
 // May never decide: it compares, writes what the move says, and obeys the rules of store.ts.
 
 import { type Attempt, hasEnded, type Move } from '../../core/job.ts'
-import { isLegal } from '../../core/machine.ts'
 import { isDoomed } from '../../core/quorum.ts'
+import { isLegal } from '../../core/steps.ts'
 import type { Moved } from '../store.ts'
 import type { Board } from './board.ts'
 import type { JobRecord } from './record.ts'
@@ -90,9 +90,13 @@ export class Moves {
   #charge(record: JobRecord, move: Move): void {
     if (record.status !== 'running') return
     this.#close(record, move.outcome, move.code)
+    if (move.unknown !== undefined && move.unknown !== record.unknown) {
+      record.rare.unknown = move.unknown
+    }
     if (move.charge === 'attempt') return
     record.attempts -= 1
     if (move.charge === 'lost') record.rare.lost += 1
+    if (move.charge === 'preempted') record.rare.preempted += 1
   }
 
   /** Writes the closing record of the attempt that is open. */

@@ -2,13 +2,11 @@
 // May never hand out more than a pool's concurrency allows.
 
 import { type JobStatus, STATUSES } from '../../core/job.ts'
+import { changedTerms, type PoolRules, type PoolTerms, poolRules } from '../../core/settings.ts'
 import { Heap } from '../../kit/heap.ts'
 import { LIMITS } from '../limits.ts'
 import type { LeaseAsk, PoolChange, PoolState, StatusCounts } from '../store.ts'
 import type { JobRecord } from './record.ts'
-
-/** Without a word from anybody, a pool runs so many jobs at once. */
-const DEFAULT_CONCURRENCY = 10
 
 type Counts = Record<JobStatus, number>
 
@@ -33,16 +31,13 @@ export interface Pool {
   readonly heads: Heap<Queue>
   /** Jobs that hold a lease or a hold here: slots in use are counted from these. */
   readonly held: Set<JobRecord>
-  start: Setting
-  operator: Setting
+  start: PoolTerms
+  operator: PoolTerms
+  /** What the two come to. */
+  rules: PoolRules
 }
 
-interface Setting {
-  readonly concurrency?: number
-  readonly paused?: boolean
-}
-
-const NO_SETTING: Setting = Object.freeze({})
+const NO_TERMS: PoolTerms = Object.freeze({})
 
 export class Pools {
   readonly #pools = new Map<string, Pool>()
@@ -74,22 +69,26 @@ export class Pools {
     if (STATUSES.some((status) => queue.counts[status] > 0)) return
     const { pool } = queue
     pool.queues.delete(queue.bodies ? `\0${queue.type}` : queue.type)
-    const isSet = pool.start !== NO_SETTING || pool.operator !== NO_SETTING
+    const isSet = pool.start !== NO_TERMS || pool.operator !== NO_TERMS
     if (isSet || pool.queues.size > 0 || pool.held.size > 0) return
     this.#pools.delete(pool.name)
     this.#names = null
   }
 
-  configure(change: PoolChange): void {
-    const pool = this.#poolOf(change.pool)
-    const before = change.by === 'start' ? pool.start : pool.operator
-    const after = {
-      ...before,
-      ...(change.concurrency === undefined ? {} : { concurrency: change.concurrency }),
-      ...(change.paused === undefined ? {} : { paused: change.paused }),
+  configure({ pool: name, by, terms }: PoolChange): void {
+    const pool = this.#poolOf(name)
+    pool[by] = changedTerms(pool[by], terms)
+    pool.rules = poolRules(pool.start, pool.operator)
+  }
+
+  /** What was said of each pool. */
+  settings(): Record<string, { start: PoolTerms; operator: PoolTerms }> {
+    const said: Record<string, { start: PoolTerms; operator: PoolTerms }> = Object.create(null)
+    for (const name of this.#sorted()) {
+      const { start, operator } = this.#pools.get(name) as Pool
+      if (start !== NO_TERMS || operator !== NO_TERMS) said[name] = { start, operator }
     }
-    if (change.by === 'start') pool.start = after
-    else pool.operator = after
+    return said
   }
 
   /** Takes the best ready jobs that fit, pool by pool in order of name. */
@@ -99,7 +98,7 @@ export class Pools {
     const max = Math.min(ask.max, LIMITS.moves)
     for (const name of this.#sorted()) {
       const pool = this.#pools.get(name) as Pool
-      const room = isPaused(pool) ? 0 : concurrencyOf(pool) - pool.held.size
+      const room = pool.rules.paused ? 0 : pool.rules.concurrency - pool.held.size
       const wanted = Math.min(room, max - taken.length)
       if (wanted > 0) takeFrom(pool, types, wanted, taken)
     }
@@ -158,7 +157,8 @@ export class Pools {
         queue.at = index
       })
       const held = new Set<JobRecord>()
-      pool = { name, queues: new Map(), heads, held, start: NO_SETTING, operator: NO_SETTING }
+      const rules = poolRules(NO_TERMS, NO_TERMS)
+      pool = { name, queues: new Map(), heads, held, start: NO_TERMS, operator: NO_TERMS, rules }
       this.#pools.set(name, pool)
       this.#names = null
     }
@@ -195,20 +195,14 @@ export function headChanged(queue: Queue): void {
   else pool.heads.update(queue.at, heap.peekKey(), heap.peekTie())
 }
 
-function concurrencyOf(pool: Pool): number {
-  return pool.operator.concurrency ?? pool.start.concurrency ?? DEFAULT_CONCURRENCY
-}
-
-function isPaused(pool: Pool): boolean {
-  return pool.operator.paused ?? pool.start.paused ?? false
-}
-
 function stateOf(pool: Pool): PoolState {
   const states = zeros()
   for (const queue of pool.queues.values()) add(states, queue.counts)
   return {
-    concurrency: concurrencyOf(pool),
-    paused: isPaused(pool),
+    ...pool.rules,
+    rateAt: 0,
+    breakerState: 'closed',
+    breakerUntil: 0,
     running: pool.held.size,
     ready: states.ready,
     states,

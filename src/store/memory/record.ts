@@ -40,6 +40,12 @@ export interface Rare {
   error: ErrorData | undefined
   code: string | undefined
   cause: string | undefined
+  unknown: boolean
+  /** The urgent job that it has to give way to, and the one that has to give way to it. */
+  evictor: JobRecord | undefined
+  victim: JobRecord | undefined
+  /** What the breaker of its pool wants back with the verdict of its attempt. */
+  pass: number
   /** It goes back to its old place in line when it falls due. */
   keepRank: boolean
   /** The retention of a job whose hold is not settled yet. */
@@ -71,6 +77,10 @@ const NOTHING: Rare = Object.freeze({
   error: undefined,
   code: undefined,
   cause: undefined,
+  unknown: false,
+  evictor: undefined,
+  victim: undefined,
+  pass: -1,
   keepRank: false,
   keepMs: 0,
   parked: false,
@@ -86,7 +96,7 @@ export class JobRecord implements StoredJob {
   readonly body: unknown
   readonly terms: Terms
   readonly priority: number
-  readonly weight: number
+  weight: number
   rank: number
   status: JobStatus = 'waiting'
   starts = 0
@@ -110,7 +120,7 @@ export class JobRecord implements StoredJob {
   timerAt = -1
   #rare: Rare
 
-  constructor(job: NewJob, seq: number, now: number, queue: Queue) {
+  constructor(job: NewJob, seq: number, now: number, queue: Queue, weight: number) {
     this.id = job.id
     this.seq = seq
     this.queue = queue
@@ -118,8 +128,8 @@ export class JobRecord implements StoredJob {
     this.body = job.body
     this.terms = job.terms
     this.priority = job.priority
-    this.weight = job.weight
-    this.rank = now - job.weight
+    this.weight = weight
+    this.rank = now - weight
     this.createdAt = now
     this.availableAt = now + job.delayMs
     this.#rare = isPlain(job) ? NOTHING : rareOf(job)
@@ -192,6 +202,12 @@ export class JobRecord implements StoredJob {
   }
   get cause(): string | undefined {
     return this.#rare.cause
+  }
+  get unknown(): boolean {
+    return this.#rare.unknown
+  }
+  get evictor(): string | undefined {
+    return this.#rare.evictor?.id
   }
   get startedAt(): number {
     return this.latest?.startedAt ?? 0

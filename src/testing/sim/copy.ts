@@ -47,6 +47,8 @@ export function copyJob(job: StoredJob): StoredJob {
     attemptsBefore: job.attemptsBefore,
     lostBefore: job.lostBefore,
     lease: job.lease === undefined ? undefined : { ...job.lease },
+    unknown: job.unknown,
+    evictor: job.evictor,
     deadline: job.deadline,
     createdAt: job.createdAt,
     availableAt: job.availableAt,

@@ -173,7 +173,7 @@ export function judgeConfigure(watch: Watch, commit: Commit): void {
   const change = commit.call.args[0] as PoolChange
   const pool = watch.view.pool(change.pool)
   for (const name of ['concurrency', 'paused'] as const) {
-    const value = change[name]
+    const value = change.terms[name]
     if (value === undefined) continue
     if (change.by === 'operator') pool.fixed.add(name)
     if (change.by === 'start' && pool.fixed.has(name)) continue

@@ -1,8 +1,8 @@
 // Owns a circuit breaker as a state machine: closed, open, half-open.
 // May never read a clock or use a timer: whoever asks says what time it is.
 
-import { type Duration, toMs } from '../core/duration.ts'
-import { integer, plain, refuseUnknown, refuseValue } from '../core/options.ts'
+import { type Duration, toMs } from './duration.ts'
+import { integer, plain, refuseUnknown, refuseValue } from './options.ts'
 
 export interface BreakerOptions {
   /** Opens after this many failures in a row; default 5, or never if `failureRate` is given. */
@@ -15,7 +15,7 @@ export interface BreakerOptions {
   readonly resetMs?: Duration | undefined
 }
 
-/** Breaker options, checked. Infinity: that rule never opens it. */
+/** Breaker options, checked: plain JSON. 0: that rule never opens it. */
 export interface BreakerTerms {
   readonly failures: number
   readonly failureRate: number
@@ -54,10 +54,10 @@ export function breakerTerms(options: BreakerOptions): BreakerTerms {
   if (window !== undefined && failureRate === undefined) {
     refuseValue('window of breaker', window, 'left out without failureRate')
   }
-  const byCount = failures ?? (failureRate === undefined ? 5 : Number.POSITIVE_INFINITY)
+  const byCount = failures ?? (failureRate === undefined ? 5 : 0)
   return {
-    failures: byCount === Infinity ? byCount : integer('failures of breaker', byCount, 1),
-    failureRate: failureRate === undefined ? Number.POSITIVE_INFINITY : shareOf(failureRate),
+    failures: failures === undefined ? byCount : integer('failures of breaker', failures, 1),
+    failureRate: failureRate === undefined ? 0 : shareOf(failureRate),
     window: integer('window of breaker', window ?? 20, 1, MAX_WINDOW),
     resetMs: toMs(resetMs ?? 10_000, 'resetMs of breaker'),
   }
@@ -92,7 +92,7 @@ export class Breaker {
 
   constructor(terms: BreakerTerms, data?: BreakerData) {
     this.#terms = terms
-    this.#ring = new Uint8Array(terms.failureRate <= 1 ? terms.window : 0)
+    this.#ring = new Uint8Array(terms.failureRate > 0 ? terms.window : 0)
     if (data === undefined) return
     this.#state = data.state
     this.#period = data.period
@@ -172,8 +172,10 @@ export class Breaker {
   }
 
   #isTooMuch(): boolean {
-    if (this.#consecutive >= this.#terms.failures) return true
-    return this.#seen >= this.#terms.window && this.#failed >= this.#terms.failureRate * this.#seen
+    const { failures, failureRate, window } = this.#terms
+    if (failures > 0 && this.#consecutive >= failures) return true
+    if (failureRate === 0) return false
+    return this.#seen >= window && this.#failed >= failureRate * this.#seen
   }
 
   #open(now: number): void {
