@@ -13,6 +13,7 @@ import {
   TERMS,
   type View,
 } from './history-commands.ts'
+import { drawChange } from './history-settings.ts'
 import type { Peeked } from './model.ts'
 
 /** Features that a seed switches on or off. */
@@ -40,9 +41,15 @@ const FEATURES = [
   'batches',
   'short retention',
   'stale views',
+  'worker caps',
+  'type caps',
+  'rates',
+  'elastic',
+  'preempt',
+  'breakers',
 ] as const
 
-type Feature = (typeof FEATURES)[number]
+export type Feature = (typeof FEATURES)[number]
 
 /** What the mixed history has on every seed. */
 const MIXED: readonly Feature[] = [
@@ -73,7 +80,7 @@ const STATUSES: readonly JobStatus[] = [
 const LEASES = [1_000, 10_000] as const
 
 /** The dice, the settings drawn with them, and how many jobs there are already. */
-interface Maker {
+export interface Maker {
   readonly chance: (probability: number) => boolean
   readonly below: (limit: number) => number
   readonly pick: <T>(from: readonly T[]) => T
@@ -124,7 +131,7 @@ const KINDS: readonly (readonly [draw: Draw, weight: number])[] = [
   [drawOrder, 10],
   [drawOverdue, 8],
   [drawExtend, 6],
-  [drawConfigure, 3],
+  [drawConfigure, 5],
   [drawClock, 9],
   [drawBeat, 2],
   [drawRead, 8],
@@ -257,11 +264,23 @@ function drawFinish(maker: Maker, peek: readonly Peeked[]): Command {
 function drawFact(maker: Maker): Fact {
   const error = { name: 'Error', message: 'no', ...(maker.chance(0.3) ? { code: 'E_NO' } : {}) }
   const kind = maker.below(10)
+  if (maker.has('breakers') && maker.chance(0.25)) return drawShown(maker)
+  if (maker.has('preempt') && maker.chance(0.1)) {
+    return maker.chance(0.3) ? { type: 'preempted', unbegun: true } : { type: 'preempted' }
+  }
   if (kind < 4) return { type: 'succeeded', result: `{"r":${maker.below(100)}}` }
   if (kind < 6) return { type: 'failed', error, retryable: maker.chance(0.7) }
   if (kind === 6) return { type: 'timedOut' }
   if (kind === 7) return { type: 'returned' }
   return maker.chance(0.5) ? { type: 'settled' } : { type: 'failed', error, retryable: true }
+}
+
+/** Something that speaks against the downstream. */
+function drawShown(maker: Maker): Fact {
+  const retryable = maker.chance(0.8)
+  const error = { name: 'Error', message: 'ill', code: 'ECONNRESET' }
+  if (maker.chance(0.3)) return { type: 'timedOut', silent: maker.chance(0.3) }
+  return { type: 'failed', error, retryable, transient: true, asked: maker.chance(0.2) }
 }
 
 /** What operators and keepers say: cancel, retry, or something due about any job. */
@@ -307,12 +326,7 @@ function drawExtend(maker: Maker, peek: readonly Peeked[]): Command {
 }
 
 function drawConfigure(maker: Maker): Command {
-  const pool = maker.pick(POOLS)
-  const by = maker.pick(['start', 'operator'] as const)
-  if (maker.has('pauses') && maker.chance(0.5)) {
-    return { do: 'configure', change: { pool, by, terms: { paused: maker.chance(0.4) } } }
-  }
-  return { do: 'configure', change: { pool, by, terms: { concurrency: maker.below(6) } } }
+  return { do: 'configure', change: drawChange(maker) }
 }
 
 function drawClock(maker: Maker): Command {

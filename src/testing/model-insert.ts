@@ -3,6 +3,7 @@
 
 import { Live, type NewJob } from '../core/job.ts'
 import type { InsertAnswer, InsertGroup, Refusal } from '../store/store.ts'
+import { loosen } from './model-pools.ts'
 import {
   culpritOf,
   type Edge,
@@ -45,7 +46,10 @@ export function insertGroup(world: World, group: InsertGroup): GroupResult {
       refusals: [{ index: Math.max(0, index), reason: 'cycle', path: loop }],
     }
   }
-  for (const row of rows) store(world, row)
+  for (const row of rows) {
+    store(world, row)
+    loosen(world)
+  }
   return { status: 'done', jobs }
 }
 
@@ -124,6 +128,9 @@ function newRow(world: World, job: NewJob, coming: ReadonlySet<string>): Row {
     attempts: 0,
     lost: 0,
     preempted: 0,
+    evictor: undefined,
+    displaced: false,
+    pass: -1,
     unknown: false,
     attemptsBefore: 0,
     lostBefore: 0,

@@ -1,6 +1,7 @@
 // Owns the data of the model and the rules that everything else in the model leans on.
 // May never share code with the sources, only their types: what both get wrong, nobody would see.
 
+import type { BreakerTerms } from '../core/breaker.ts'
 import type { RateTerms } from '../core/gcra.ts'
 import type {
   Attempt,
@@ -9,9 +10,11 @@ import type {
   JobEvent,
   JobStatus,
   Lease,
+  Move,
   NewJob,
   StepName,
   StoredJob,
+  Verdict,
 } from '../core/job.ts'
 import type { Ageing } from '../core/rank.ts'
 import type { PoolRules, PoolTerms, Schedule, TypeSetting } from '../core/settings.ts'
@@ -47,6 +50,11 @@ export interface Row {
   attempts: number
   lost: number
   preempted: number
+  /** The urgent job it has to give way to; and whether it has displaced somebody itself. */
+  evictor: string | undefined
+  displaced: boolean
+  /** The period of its pool's breaker in which it was started; -1 without one. */
+  pass: number
   unknown: boolean
   attemptsBefore: number
   lostBefore: number
@@ -68,6 +76,22 @@ export interface PoolSettings {
   readonly operator: PoolTerms
 }
 
+/** Starts under a rate: what was owed at the beginning, and when each came. */
+export interface RateBook {
+  readonly owedUntil: number
+  readonly starts: number[]
+}
+
+/** A breaker as its history: what it was shown since it last changed its mind. */
+export interface BreakerBook {
+  readonly terms: BreakerTerms
+  /** Closed, until it opened; then half-open from that instant on. */
+  opensAt: number | null
+  period: number
+  shown: ('success' | 'failure')[]
+  probing: number
+}
+
 export interface Outcome {
   readonly id: string
   readonly status: JobStatus
@@ -84,6 +108,23 @@ export interface Rules {
   leaseIsCurrent(row: Row, number: number): boolean
   names(namer: Row, id: string): boolean
   rankAfterRetry(row: Row, now: number): number
+  /** Whether this job uses up a place of that worker's share of the pool. */
+  isShared(row: Row, holder: string): boolean
+  /** Whether a type that is at its cap stops those behind it, too. */
+  capHidesOthers: boolean
+  isUrgent(row: Row, minPriority: number, ceiling: number): boolean
+  raise(cap: number, ratio: number): number
+  /** What is left to pay when the price of a start changes. */
+  owed(debts: number, burst: number): number
+  mayGiveWay(row: Row): boolean
+  givesWayBefore(a: Row, b: Row): boolean
+  isAboutToBeFree(row: Row): boolean
+  /** Whether an urgent job is passed over as long as its victim holds its slot. */
+  waitsForVictim(victim: Row): boolean
+  /** What the end of an attempt shows its pool's breaker. */
+  shows(move: Move): Verdict
+  /** How many may try a breaker that is half-open. */
+  probes: number
 }
 
 export const RULES: Rules = {
@@ -110,6 +151,32 @@ export const RULES: Rules = {
 
   /** A failed attempt rejoins at the tail of its priority. */
   rankAfterRetry: (row, now) => now - row.weight,
+
+  isShared: (row, holder) => row.lease?.holder === holder,
+
+  capHidesOthers: false,
+
+  isUrgent: (row, minPriority, ceiling) =>
+    row.job.priority >= minPriority && row.job.priority > ceiling,
+
+  raise: (cap, ratio) => Math.max(1, Math.floor(cap * ratio)),
+
+  owed: (debts, burst) => Math.min(debts, burst),
+
+  mayGiveWay: (row) => row.job.terms.preemptible && row.preempted < 3,
+
+  givesWayBefore: (a, b) => {
+    if (a.job.priority !== b.job.priority) return a.job.priority < b.job.priority
+    return a.startedAt > b.startedAt || (a.startedAt === b.startedAt && a.seq > b.seq)
+  },
+
+  isAboutToBeFree: (row) => row.lease?.hold === true || row.evictor !== undefined,
+
+  waitsForVictim: (victim) => victim.lease !== undefined,
+
+  shows: (move) => move.verdict,
+
+  probes: 1,
 }
 
 /** Everything there is: lists, and nothing that could contradict them. */
@@ -120,6 +187,10 @@ export interface World {
   outcomes: Outcome[]
   log: JobEvent[]
   pools: Map<string, PoolSettings>
+  rates: Map<string, RateBook>
+  breakers: Map<string, BreakerBook>
+  /** The last period that any breaker of a pool has had. */
+  periods: Map<string, number>
   types: Map<string, TypeSetting>
   ageing: Ageing | null
   budget: RateTerms | null
@@ -140,6 +211,9 @@ export function newWorld(now: () => number, rules: Rules): World {
     outcomes: [],
     log: [],
     pools: new Map(),
+    rates: new Map(),
+    breakers: new Map(),
+    periods: new Map(),
     types: new Map(),
     ageing: null,
     budget: null,

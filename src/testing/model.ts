@@ -14,6 +14,7 @@ import type {
 import { applyMoves, type MoveResult } from './model-apply.ts'
 import { type GroupResult, insertGroup } from './model-insert.ts'
 import { extendLeases, leaseJobs, overdueJobs } from './model-lease.ts'
+import { rebook } from './model-pools.ts'
 import {
   countJobs,
   dependentsOf,
@@ -24,7 +25,7 @@ import {
   standingOf,
   viewOf,
 } from './model-read.ts'
-import { find, newWorld, RULES, type Rules, type World } from './model-world.ts'
+import { find, newWorld, RULES, type Rules, settingsOf, type World } from './model-world.ts'
 
 export type { ModelDump } from './model-read.ts'
 export type { Rules } from './model-world.ts'
@@ -144,6 +145,7 @@ function configure(world: World, change: Change): void {
 
 /** What is null is taken back, what is absent stays as it was. */
 function configurePool(world: World, { pool, by, terms }: PoolChange): void {
+  const before = settingsOf(world, pool)
   const settings = world.pools.get(pool) ?? { start: {}, operator: {} }
   const said: Record<string, unknown> = { ...settings[by] }
   for (const [name, value] of Object.entries(terms)) {
@@ -151,6 +153,7 @@ function configurePool(world: World, { pool, by, terms }: PoolChange): void {
     else if (value !== undefined) said[name] = value
   }
   world.pools.set(pool, { ...settings, [by]: said })
+  rebook(world, pool, before)
 }
 
 function workersOf(world: World): WorkerInfo[] {
