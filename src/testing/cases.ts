@@ -18,6 +18,8 @@ import {
 } from './cases-bench.ts'
 import { GRAPH_CASES } from './cases-graph.ts'
 import { LEASE_CASES } from './cases-leases.ts'
+import { POOL_CASES } from './cases-pools.ts'
+import { URGENT_CASES } from './cases-urgent.ts'
 import { newJob } from './history-commands.ts'
 
 const KEY_CASES: readonly Case[] = [
@@ -400,6 +402,8 @@ const READ_CASES: readonly Case[] = [
 
 export const CASES: readonly Case[] = [
   ...LEASE_CASES,
+  ...POOL_CASES,
+  ...URGENT_CASES,
   ...GRAPH_CASES,
   ...KEY_CASES,
   ...LANE_CASES,

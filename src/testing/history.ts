@@ -47,6 +47,7 @@ const FEATURES = [
   'elastic',
   'preempt',
   'breakers',
+  'pressure',
 ] as const
 
 export type Feature = (typeof FEATURES)[number]
@@ -63,6 +64,8 @@ const MIXED: readonly Feature[] = [
   'short retention',
   'revivals',
   'cancels',
+  'pressure',
+  'preempt',
 ]
 
 const TYPES = ['alpha', 'beta', 'gamma'] as const
@@ -92,6 +95,12 @@ export interface Maker {
   owes: boolean
 }
 
+/** Under pressure most jobs can wait, and few cannot. */
+const PRESSED = [1, 2, 3, 3, 3, 40, 41, 50, 51, 100] as const
+
+/** Where there is pressure, so many things are set before anything happens. */
+const SAID_FIRST = 12
+
 /** A source of commands; each is drawn with the model's present state in view. */
 export function historyFrom(seed: number, mixed: boolean): (peek: readonly Peeked[]) => Command {
   const random = numbersFrom(seed)
@@ -111,11 +120,19 @@ export function historyFrom(seed: number, mixed: boolean): (peek: readonly Peeke
       outcomesMs: pick([0, 2_000, 60_000]),
       logMs: pick([3_000, 600_000]),
     },
-    weights: KINDS.map(([, weight]) => weight * (0.4 + random())),
+    weights: KINDS.map(([draw, weight]) => {
+      const isRare = draw === drawFinish && on.has('pressure')
+      return weight * (0.4 + random()) * (isRare ? 0.4 : 1)
+    }),
     made: 0,
     owes: false,
   }
+  let told = 0
   return (peek) => {
+    if (maker.has('pressure') && told < SAID_FIRST) {
+      told += 1
+      return drawConfigure(maker)
+    }
     if (!maker.owes || maker.chance(0.5)) return kindOf(maker)(maker, peek)
     maker.owes = false
     return { do: 'keep', keep: maker.keep }
@@ -185,7 +202,9 @@ function drawJob(
   group: { readonly first: number; readonly size: number },
 ): NewJob {
   const { has, chance, pick } = maker
-  const priority = has('priorities') ? pick([1, 49, 50, 51, 100]) : 50
+  const isPressed = has('pressure')
+  const priorities = isPressed ? PRESSED : [1, 49, 50, 51, 100]
+  const priority = has('priorities') || isPressed ? pick(priorities) : 50
   const isMinted = has('minted') && chance(0.3)
   const deps = isMinted || !has('deps') ? [] : drawDeps(maker, peek, group)
   const key = has('keys') && chance(0.25) ? pick(['k1', 'k2', 'k3', 'k4', 'k5']) : undefined
@@ -195,7 +214,7 @@ function drawJob(
     pool: chance(0.6) ? 'default' : pick(POOLS),
     flow: chance(0.3) ? pick(['f1', 'f2']) : undefined,
     payload: isOther ? '"other"' : `{"n":${number}}`,
-    terms: pick(TERMS),
+    terms: { ...pick(TERMS), ...(isPressed && chance(0.6) ? { preemptible: true } : {}) },
     priority,
     delayMs: has('delays') && chance(0.25) ? pick([1, 50, 1_000, 20_000, 200_000]) : 0,
     enqueueTimeoutMs: has('patience') && chance(0.3) ? pick([1, 500, 5_000]) : 0,

@@ -30,6 +30,23 @@ const MUTATIONS: Readonly<Record<string, Partial<Rules>>> = {
     names: (namer, id) => isLive(namer.status) && namer.edges.some(({ dep }) => dep.id === id),
   },
   'a failure keeps its place': { rankAfterRetry: (row) => row.rank },
+  'holds are nobody’s share': {
+    isShared: (row, holder) => row.lease?.holder === holder && row.status === 'running',
+  },
+  'a full type hides the others': { capHidesOthers: true },
+  'urgent begins above the priority given': {
+    isUrgent: (row, least) => row.job.priority > least,
+  },
+  'a raise is the cap once more': { raise: (cap) => cap },
+  'another rate forgives all debts': { owed: () => 0 },
+  'anybody may be displaced': { mayGiveWay: () => true },
+  'the earliest start gives way': { givesWayBefore: (a, b) => a.startedAt < b.startedAt },
+  'a hold is not about to be free': { isAboutToBeFree: (row) => row.evictor !== undefined },
+  'an urgent job starts beside its victim': { waitsForVictim: () => false },
+  'a loss speaks against the downstream': {
+    shows: (move) => (move.step === 'lose' ? 'failure' : move.verdict),
+  },
+  'two may probe at once': { probes: 2 },
 }
 
 const WORSE: Readonly<Record<string, Partial<Rules>>> = {
