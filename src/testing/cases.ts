@@ -18,7 +18,8 @@ import {
 } from './cases-bench.ts'
 import { GRAPH_CASES } from './cases-graph.ts'
 import { LEASE_CASES } from './cases-leases.ts'
-import { ROOM_AND_SELF_CASES } from './cases-room.ts'
+import { ROOM_CASES } from './cases-room.ts'
+import { SELF_AND_SCHEDULE_CASES } from './cases-self.ts'
 import { TIME_CASES } from './cases-time.ts'
 import { newJob } from './history-commands.ts'
 
@@ -408,5 +409,6 @@ export const CASES: readonly Case[] = [
   ...GROUP_CASES,
   ...READ_CASES,
   ...TIME_CASES,
-  ...ROOM_AND_SELF_CASES,
+  ...ROOM_CASES,
+  ...SELF_AND_SCHEDULE_CASES,
 ]

@@ -13,14 +13,8 @@ import {
   TERMS,
   type View,
 } from './history-commands.ts'
-import {
-  drawAgeing,
-  drawBudget,
-  drawLook,
-  drawRoom,
-  drawSchedule,
-  drawTick,
-} from './history-time.ts'
+import { drawChange } from './history-settings.ts'
+import { drawLook, drawSetting, drawTick } from './history-time.ts'
 import type { Peeked } from './model.ts'
 
 /** Features that a seed switches on or off. */
@@ -48,13 +42,19 @@ const FEATURES = [
   'batches',
   'short retention',
   'stale views',
+  'worker caps',
+  'type caps',
+  'rates',
+  'elastic',
+  'preempt',
+  'breakers',
   'ageing',
   'budget',
   'room',
   'schedules',
 ] as const
 
-type Feature = (typeof FEATURES)[number]
+export type Feature = (typeof FEATURES)[number]
 
 /** What the mixed history has on every seed. */
 const MIXED: readonly Feature[] = [
@@ -89,7 +89,7 @@ const STATUSES: readonly JobStatus[] = [
 const LEASES = [1_000, 10_000] as const
 
 /** The dice, the settings drawn with them, and how many jobs there are already. */
-interface Maker {
+export interface Maker {
   readonly chance: (probability: number) => boolean
   readonly below: (limit: number) => number
   readonly pick: <T>(from: readonly T[]) => T
@@ -140,7 +140,7 @@ const KINDS: readonly (readonly [draw: Draw, weight: number])[] = [
   [drawOrder, 10],
   [drawOverdue, 8],
   [drawExtend, 6],
-  [drawConfigure, 6],
+  [drawConfigure, 8],
   [drawClock, 9],
   [drawBeat, 2],
   [drawRead, 8],
@@ -275,11 +275,23 @@ function drawFinish(maker: Maker, peek: readonly Peeked[]): Command {
 function drawFact(maker: Maker): Fact {
   const error = { name: 'Error', message: 'no', ...(maker.chance(0.3) ? { code: 'E_NO' } : {}) }
   const kind = maker.below(10)
+  if (maker.has('breakers') && maker.chance(0.25)) return drawShown(maker)
+  if (maker.has('preempt') && maker.chance(0.1)) {
+    return maker.chance(0.3) ? { type: 'preempted', unbegun: true } : { type: 'preempted' }
+  }
   if (kind < 4) return { type: 'succeeded', result: `{"r":${maker.below(100)}}` }
   if (kind < 6) return { type: 'failed', error, retryable: maker.chance(0.7) }
   if (kind === 6) return { type: 'timedOut' }
   if (kind === 7) return { type: 'returned' }
   return maker.chance(0.5) ? { type: 'settled' } : { type: 'failed', error, retryable: true }
+}
+
+/** Something that speaks against the downstream. */
+function drawShown(maker: Maker): Fact {
+  const retryable = maker.chance(0.8)
+  const error = { name: 'Error', message: 'ill', code: 'ECONNRESET' }
+  if (maker.chance(0.3)) return { type: 'timedOut', silent: maker.chance(0.3) }
+  return { type: 'failed', error, retryable, transient: true, asked: maker.chance(0.2) }
 }
 
 /** What operators and keepers say: cancel, retry, or something due about any job. */
@@ -325,17 +337,8 @@ function drawExtend(maker: Maker, peek: readonly Peeked[]): Command {
 }
 
 function drawConfigure(maker: Maker): Command {
-  const pool = maker.pick(POOLS)
-  const by = maker.pick(['start', 'operator'] as const)
-  const { has, chance } = maker
-  if (has('schedules') && chance(0.3)) return drawSchedule(maker)
-  if (has('ageing') && chance(0.25)) return { do: 'configure', change: drawAgeing(maker) }
-  if (has('budget') && chance(0.25)) return { do: 'configure', change: drawBudget(maker) }
-  if (has('room') && chance(0.3)) return { do: 'configure', change: drawRoom(maker, pool, by) }
-  if (maker.has('pauses') && maker.chance(0.5)) {
-    return { do: 'configure', change: { pool, by, terms: { paused: maker.chance(0.4) } } }
-  }
-  return { do: 'configure', change: { pool, by, terms: { concurrency: maker.below(6) } } }
+  const setting = maker.chance(0.5) ? drawSetting(maker) : undefined
+  return setting ?? { do: 'configure', change: drawChange(maker) }
 }
 
 function drawClock(maker: Maker): Command {
