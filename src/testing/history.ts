@@ -14,6 +14,7 @@ import {
   type View,
 } from './history-commands.ts'
 import { drawChange } from './history-settings.ts'
+import { drawLook, drawSetting, drawTick } from './history-time.ts'
 import type { Peeked } from './model.ts'
 
 /** Features that a seed switches on or off. */
@@ -48,6 +49,10 @@ const FEATURES = [
   'preempt',
   'breakers',
   'pressure',
+  'ageing',
+  'budget',
+  'room',
+  'schedules',
 ] as const
 
 export type Feature = (typeof FEATURES)[number]
@@ -64,9 +69,11 @@ const MIXED: readonly Feature[] = [
   'short retention',
   'revivals',
   'cancels',
-  'pressure',
-  'preempt',
 ]
+
+/** What is set while time passes. Beside it, what pools let start seldom comes to a pinch. */
+const SET_BY_TIME: readonly Feature[] = ['ageing', 'budget', 'room', 'schedules']
+const PINCH: readonly Feature[] = ['pressure', 'preempt', 'elastic', 'worker caps']
 
 const TYPES = ['alpha', 'beta', 'gamma'] as const
 const POOLS = ['default', 'io', 'narrow'] as const
@@ -101,11 +108,20 @@ const PRESSED = [1, 2, 3, 3, 3, 40, 41, 50, 51, 100] as const
 /** Where there is pressure, so many things are set before anything happens. */
 const SAID_FIRST = 12
 
+/** Mixed histories have one of two subjects in turn; all others have what the seed says. */
+function featuresOf(seed: number, mixed: boolean, random: () => number): ReadonlySet<Feature> {
+  const drawn = FEATURES.filter(() => random() < 0.6)
+  if (!mixed) return new Set(drawn)
+  if (seed % 2 === 1) return new Set([...drawn, ...MIXED, ...SET_BY_TIME])
+  const others = drawn.filter((each) => !SET_BY_TIME.includes(each))
+  return new Set([...others, ...MIXED, ...PINCH])
+}
+
 /** A source of commands; each is drawn with the model's present state in view. */
 export function historyFrom(seed: number, mixed: boolean): (peek: readonly Peeked[]) => Command {
   const random = numbersFrom(seed)
   const below = (limit: number) => Math.floor(random() * limit)
-  const on = new Set(FEATURES.filter((each) => random() < 0.6 || (mixed && MIXED.includes(each))))
+  const on = featuresOf(seed, mixed, random)
   const pick = <T>(from: readonly T[]): T => from[below(from.length)] as T
   const times = on.has('short retention') ? [0, 0, 500, 5_000] : [60_000, 600_000]
   const maker: Maker = {
@@ -183,7 +199,9 @@ function drawGroup(maker: Maker, peek: readonly Peeked[]): PlannedGroup {
   const running = peek.filter((job) => job.holder !== undefined)
   const isFenced = maker.has('fences') && maker.chance(0.25)
   const parent = isFenced ? maker.pick(running) : undefined
+  const isTick = maker.has('schedules') && maker.chance(0.1)
   return {
+    ...(isTick ? drawTick(maker) : {}),
     jobs,
     unknownDeps: maker.has('reject') && maker.chance(0.4) ? 'reject' : 'wait',
     ...(parent === undefined ? {} : { fence: { id: parent.id, view: drawView(maker) } }),
@@ -345,7 +363,8 @@ function drawExtend(maker: Maker, peek: readonly Peeked[]): Command {
 }
 
 function drawConfigure(maker: Maker): Command {
-  return { do: 'configure', change: drawChange(maker) }
+  const setting = maker.chance(0.7) ? drawSetting(maker) : undefined
+  return setting ?? { do: 'configure', change: drawChange(maker) }
 }
 
 function drawClock(maker: Maker): Command {
@@ -357,12 +376,14 @@ function drawBeat(maker: Maker): Command {
   const types = TYPES.filter(() => maker.chance(0.6))
   const ttlMs = maker.pick([0, 1_000, 60_000])
   const full = maker.pick([false, false, true])
-  return { do: 'beat', holder: maker.pick(HOLDERS), types, full, ttlMs }
+  const zombies = maker.below(3)
+  return { do: 'beat', holder: maker.pick(HOLDERS), types, full, zombies, ttlMs }
 }
 
 function drawRead(maker: Maker, peek: readonly Peeked[]): Command {
   const id = peek.length === 0 ? 'j1' : maker.pick(peek).id
-  const kind = maker.below(6)
+  const kind = maker.below(7)
+  if (kind === 6) return drawLook(maker)
   if (kind === 0) return { do: 'get', ids: [id, 'nobody', `j${maker.made + 3}`] }
   if (kind === 1) return { do: 'dependents', id, limit: maker.pick([1, 2, 100]) }
   if (kind === 2) return { do: 'count' }

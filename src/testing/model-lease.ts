@@ -13,17 +13,18 @@ import type {
 import { freeLaneIfEnded, settle } from './model-apply.ts'
 import { loosen, nextOf, noteStart, show } from './model-pools.ts'
 import { viewOf } from './model-read.ts'
+import { nextOut, promote, rankAnew, schedulesDue, unrankedOf } from './model-time.ts'
 import { closeAttempt, hasEnded, place, type Row, record, type World } from './model-world.ts'
 
-const CHUNK = 1_000
 const MOVES = 1_000
+const PRUNE = 10_000
 const ATTEMPTS = 100
 
 export function leaseJobs(world: World, ask: LeaseAsk): { rows: Row[]; nextAt: number } {
   promote(world)
   const rows: Row[] = []
   const pools = new Set(world.rows.map((row) => row.job.pool))
-  const times = world.rows.filter((row) => row.status === 'pending').map((row) => row.availableAt)
+  const times: number[] = []
   for (const pool of [...pools].sort((a, b) => (a < b ? -1 : 1))) {
     while (rows.length < Math.min(ask.max, MOVES)) {
       const answer = nextOf(world, pool, ask)
@@ -33,18 +34,7 @@ export function leaseJobs(world: World, ask: LeaseAsk): { rows: Row[]; nextAt: n
       rows.push(answer.row)
     }
   }
-  return { rows, nextAt: Math.min(Number.POSITIVE_INFINITY, ...times) }
-}
-
-function promote(world: World): void {
-  const due = world.rows
-    .filter((row) => row.status === 'pending' && row.availableAt <= world.now())
-    .sort((a, b) => a.availableAt - b.availableAt || a.seq - b.seq)
-  for (const row of due.slice(0, CHUNK)) {
-    place(world, row, 'due')
-    row.rev += 1
-    record(world, row, 'pending', 'due')
-  }
+  return { rows, nextAt: Math.min(nextOut(world), ...times) }
 }
 
 function grant(world: World, row: Row, ask: LeaseAsk): void {
@@ -71,6 +61,7 @@ function grant(world: World, row: Row, ask: LeaseAsk): void {
 
 export function overdueJobs(world: World, ask: OverdueAsk): OverdueAnswer {
   const now = world.now()
+  rankAnew(world)
   const late = world.rows
     .filter((row) => row.deadline > 0 && row.deadline <= now)
     .sort((a, b) => a.deadline - b.deadline || a.seq - b.seq)
@@ -78,12 +69,19 @@ export function overdueJobs(world: World, ask: OverdueAsk): OverdueAnswer {
   const oldest = world.log[0]?.at ?? Number.POSITIVE_INFINITY
   const nextPrune = oldest + ask.keepLogMs + 1
   const isQuiet = (row: Row) => row.lease !== undefined || hasEnded(row.status)
+  const limit = Math.min(ask.limit, MOVES)
+  const schedules = schedulesDue(world)
+  const instants = [...world.schedules.values()].map(({ nextAt }) => nextAt)
   return {
-    jobs: late.slice(0, Math.min(ask.limit, MOVES)).map(viewOf),
-    schedules: [],
-    nextAt: earliest(world.rows.filter((row) => !isQuiet(row))),
+    jobs: late.slice(0, limit).map(viewOf),
+    schedules: schedules.slice(0, limit),
+    nextAt: Math.min(earliest(world.rows.filter((row) => !isQuiet(row))), ...instants),
     nextQuietAt: Math.min(earliest(world.rows.filter(isQuiet)), nextPrune),
-    more: late.length > Math.min(ask.limit, MOVES) || nextPrune <= now,
+    more:
+      late.length > limit ||
+      schedules.length > limit ||
+      nextPrune <= now ||
+      unrankedOf(world).length > 0,
   }
 }
 
@@ -94,7 +92,7 @@ function earliest(rows: readonly Row[]): number {
 
 function prune(world: World, before: number): void {
   const isOld = (event: JobEvent) => event.at < before
-  for (let dropped = 0; dropped < CHUNK; dropped += 1) {
+  for (let dropped = 0; dropped < PRUNE; dropped += 1) {
     const [first] = world.log
     if (first === undefined || !isOld(first)) return
     world.log.shift()

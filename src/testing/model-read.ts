@@ -12,6 +12,7 @@ import type {
   StatusCounts,
 } from '../store/store.ts'
 import { gatesOf, isSpent, victimOf } from './model-pools.ts'
+import { budgetAt, unrankedOf } from './model-time.ts'
 import {
   find,
   hasEnded,
@@ -116,7 +117,7 @@ export function countJobs(world: World): Counted {
     doomed: world.rows.filter(isDoomed).length,
     fanOuts: 0,
     forgotten: world.forgotten,
-    unranked: 0,
+    unranked: unrankedOf(world).length,
   }
 }
 
@@ -196,7 +197,7 @@ export function standingOf(world: World, id: string): Standing {
         (each) => each.job.type === row.job.type && each.lease !== undefined,
       ).length,
     },
-    budgetAt: 0,
+    budgetAt: budgetAt(world, row),
     victim: victimOf(world, row)?.job.id,
   }
 }

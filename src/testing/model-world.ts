@@ -10,15 +10,14 @@ import type {
   JobEvent,
   JobStatus,
   Lease,
-  Move,
   NewJob,
   StepName,
   StoredJob,
-  Verdict,
 } from '../core/job.ts'
 import type { Ageing } from '../core/rank.ts'
 import type { PoolRules, PoolTerms, Schedule, TypeSetting } from '../core/settings.ts'
 import type { WorkerBeat } from '../store/store.ts'
+import type { Rules } from './model-rules.ts'
 
 export interface Edge {
   readonly dep: Dep
@@ -43,6 +42,8 @@ export interface Row {
   readySince: number
   /** It goes back to its old place in line once its time has come. */
   keepsRank: boolean
+  /** It is pending because it failed or timed out, and runs again. */
+  isRetry: boolean
   holdsLane: boolean
   /** It has been leased since it was admitted to its lane, so it yields no more. */
   lanePinned: boolean
@@ -98,87 +99,6 @@ export interface Outcome {
   readonly until: number
 }
 
-/** Rules that a test may replace by wrong ones, to see that the suite notices. */
-export interface Rules {
-  comesBefore(a: Row, b: Row): boolean
-  yields(holder: Row, newcomer: Row): boolean
-  satisfies(dep: Dep, end: JobStatus): boolean
-  keyIsHeld(row: Row, now: number): boolean
-  slotIsUsed(row: Row): boolean
-  leaseIsCurrent(row: Row, number: number): boolean
-  names(namer: Row, id: string): boolean
-  rankAfterRetry(row: Row, now: number): number
-  /** Whether this job uses up a place of that worker's share of the pool. */
-  isShared(row: Row, holder: string): boolean
-  /** Whether a type that is at its cap stops those behind it, too. */
-  capHidesOthers: boolean
-  isUrgent(row: Row, minPriority: number, ceiling: number): boolean
-  raise(cap: number, ratio: number): number
-  /** What is left to pay when the price of a start changes. */
-  owed(debts: number, burst: number): number
-  mayGiveWay(row: Row): boolean
-  givesWayBefore(a: Row, b: Row): boolean
-  isAboutToBeFree(row: Row): boolean
-  /** Whether an urgent job is passed over as long as its victim holds its slot. */
-  waitsForVictim(victim: Row): boolean
-  /** What the end of an attempt shows its pool's breaker. */
-  shows(move: Move): Verdict
-  /** How many may try a breaker that is half-open. */
-  probes: number
-}
-
-export const RULES: Rules = {
-  comesBefore: (a, b) => a.rank < b.rank || (a.rank === b.rank && a.seq < b.seq),
-
-  /** The holder of a lane gives way until its first start, to somebody better only. */
-  yields: (holder, newcomer) =>
-    holder.status === 'ready' && !holder.lanePinned && RULES.comesBefore(newcomer, holder),
-
-  satisfies: (dep, end) => dep.on === 'end' || end === 'success',
-
-  /** Live jobs hold their key; a success does until its window is over; other ends do not. */
-  keyIsHeld: (row, now) =>
-    !hasEnded(row.status) || (row.status === 'success' && now < row.keyUntil),
-
-  /** Leases and holds alike. */
-  slotIsUsed: (row) => row.lease !== undefined,
-
-  leaseIsCurrent: (row, number) => row.lease !== undefined && row.lease.number === number,
-
-  /** Whether this record keeps the one of that id from being forgotten. */
-  names: (namer, id) =>
-    namer.status !== 'success' && namer.edges.some((edge) => edge.dep.id === id && !edge.cut),
-
-  /** A failed attempt rejoins at the tail of its priority. */
-  rankAfterRetry: (row, now) => now - row.weight,
-
-  isShared: (row, holder) => row.lease?.holder === holder,
-
-  capHidesOthers: false,
-
-  isUrgent: (row, minPriority, ceiling) =>
-    row.job.priority >= minPriority && row.job.priority > ceiling,
-
-  raise: (cap, ratio) => Math.max(1, Math.floor(cap * ratio)),
-
-  owed: (debts, burst) => Math.min(debts, burst),
-
-  mayGiveWay: (row) => row.job.terms.preemptible && row.preempted < 3,
-
-  givesWayBefore: (a, b) => {
-    if (a.job.priority !== b.job.priority) return a.job.priority < b.job.priority
-    return a.startedAt > b.startedAt || (a.startedAt === b.startedAt && a.seq > b.seq)
-  },
-
-  isAboutToBeFree: (row) => row.lease?.hold === true || row.evictor !== undefined,
-
-  waitsForVictim: (victim) => victim.lease !== undefined,
-
-  shows: (move) => move.verdict,
-
-  probes: 1,
-}
-
 /** Everything there is: lists, and nothing that could contradict them. */
 export interface World {
   readonly rules: Rules
@@ -194,6 +114,8 @@ export interface World {
   types: Map<string, TypeSetting>
   ageing: Ageing | null
   budget: RateTerms | null
+  /** What retries have poured into the budget, in microseconds, and when that was. */
+  bucket: { readonly fill: number; readonly at: number }
   schedules: Map<string, Schedule>
   workers: Map<string, WorkerBeat & { until: number }>
   lastSeq: number
@@ -217,6 +139,7 @@ export function newWorld(now: () => number, rules: Rules): World {
     types: new Map(),
     ageing: null,
     budget: null,
+    bucket: { fill: 0, at: 0 },
     schedules: new Map(),
     workers: new Map(),
     lastSeq: 0,
@@ -322,10 +245,13 @@ export function slotsUsed(world: World, pool: string): number {
 export function place(world: World, row: Row, step: StepName): void {
   const now = world.now()
   row.deadline = 0
+  const isRetry = world.rules.isCharged(step)
   if (needsOf(row) > 0) {
     row.status = 'waiting'
-  } else if (row.availableAt > now) {
+  } else if (row.availableAt > now || (isRetry && world.budget !== null)) {
     row.status = 'pending'
+    row.isRetry = isRetry
+    if (isRetry) row.rank = rankNow(world, row, 'due')
   } else {
     if (!row.keepsRank) row.rank = rankNow(world, row, step)
     row.keepsRank = false

@@ -18,6 +18,7 @@ import { LIMITS } from '../limits.ts'
 import type { LeaseAsk, PoolChange, PoolState, StatusCounts } from '../store.ts'
 import { type Call, takeFrom } from './pick.ts'
 import type { JobRecord } from './record.ts'
+import type { Room } from './room.ts'
 import { Caps, Tally } from './slots.ts'
 
 type Counts = Record<JobStatus, number>
@@ -47,6 +48,8 @@ export interface Pool {
   operator: PoolTerms
   /** What the two come to. */
   rules: PoolRules
+  /** Only with a bound of its queue. */
+  room: Room | undefined
   /** Its cap and its pause are all there is to it. */
   isPlain: boolean
   /** By holder, where one worker may have less than the pool. */
@@ -99,7 +102,7 @@ export class Pools {
   }
 
   /** What is counted or remembered for a rule begins and ends with the rule. */
-  configure({ pool: name, by, terms }: PoolChange, now: number): void {
+  configure({ pool: name, by, terms }: PoolChange, now: number): Pool {
     const pool = this.#poolOf(name)
     const before = pool.rules
     pool[by] = changedTerms(pool[by], terms)
@@ -110,6 +113,11 @@ export class Pools {
     pool.shares = shareOf(pool.rules) === Number.POSITIVE_INFINITY ? null : sharesOf(pool)
     const rules = [rate, elastic, preempt, breaker, pool.shares]
     pool.isPlain = rules.every((rule) => rule === null)
+    return pool
+  }
+
+  find(name: string): Pool | undefined {
+    return this.#pools.get(name)
   }
 
   /** A slot is used, or free again. */
@@ -188,6 +196,10 @@ export class Pools {
     return types
   }
 
+  *queues(): Iterable<Queue> {
+    for (const pool of this.#pools.values()) yield* pool.queues.values()
+  }
+
   /** Leases and holds of a type over all pools. O(held). */
   runningOf(type: string): number {
     let count = 0
@@ -227,7 +239,7 @@ export class Pools {
       })
       const held = new Set<JobRecord>()
       const rules = poolRules(NO_TERMS, NO_TERMS)
-      const said = { start: NO_TERMS, operator: NO_TERMS, rules }
+      const said = { start: NO_TERMS, operator: NO_TERMS, rules, room: undefined }
       const kept = { shares: null, tat: 0, breaker: null, oldBreaker: null }
       pool = { name, queues: new Map(), heads, held, ...said, isPlain: true, ...kept }
       this.#pools.set(name, pool)
