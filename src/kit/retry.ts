@@ -4,11 +4,11 @@
 import { backoffMs } from '../core/backoff.ts'
 import { type Duration, toMs } from '../core/duration.ts'
 import type { BackoffTerms } from '../core/job.ts'
-import { callable, countOf, plain, refuseUnknown, refuseValue } from '../core/options.ts'
+import { callable, checkOptions, countOf, refuseValue } from '../core/options.ts'
 import { retryAfterOf } from '../core/values.ts'
 import { captureContext } from './context.ts'
 import { tell } from './hooks.ts'
-import { type Runtime, systemRuntime, type Timer } from './runtime.ts'
+import { type Runtime, runtimeOf, type Timer } from './runtime.ts'
 import { optionalSignal, Signals } from './signals.ts'
 import { attempt, listen } from './slot.ts'
 import { isRetryable } from './transient.ts'
@@ -86,9 +86,9 @@ export function withRetry<T>(
     callable('task', task)
     const terms = retryTerms('withRetry', options, ['signal', 'runtime'])
     const signal = optionalSignal(options.signal)
+    const runtime = runtimeOf(options.runtime)
     if (signal?.aborted) return Promise.reject(signal.reason)
     return new Promise<T>((resolve, reject) => {
-      const runtime = options.runtime ?? systemRuntime
       const run = new Retrying(task, terms, signal, runtime, resolve as Settle, reject)
       run.begin()
     })
@@ -103,20 +103,22 @@ export function retryTerms(
   options: RetryOptions,
   more: readonly string[] = [],
 ): RetryTerms {
-  plain(`The options of ${where}`, options)
-  refuseUnknown(where, options, [...RETRY_KEYS, ...more])
-  const delayMs = toMs(options.baseDelay ?? 200, 'baseDelay')
-  const { maxDelay, jitter = true, isRetryable: rule, onRetry } = options
+  checkOptions(where, options, [...RETRY_KEYS, ...more])
+  const { retries = 3, baseDelay = 200, maxDelay, factor = 2, jitter = true } = options
+  const { isRetryable: rule, onRetry } = options
+  const delayMs = toMs(baseDelay, 'baseDelay')
   const maxMs = maxDelay === undefined ? Math.max(5_000, delayMs) : toMs(maxDelay, 'maxDelay')
   if (maxMs < delayMs) refuseValue('maxDelay', maxDelay, 'at least baseDelay')
-  if (typeof jitter !== 'boolean') callable('jitter', jitter)
+  if (typeof jitter !== 'boolean' && typeof jitter !== 'function') {
+    refuseValue('jitter', jitter, 'true, false or a function')
+  }
   return {
-    retries: countOf('retries', options.retries ?? 3, 0),
+    retries: countOf('retries', retries, 0),
     backoff: {
       type: 'exponential',
       delayMs,
       maxMs,
-      factor: factorOf(options.factor ?? 2),
+      factor: factorOf(factor),
       jitter: jitter === true,
     },
     jitter: typeof jitter === 'boolean' ? undefined : jitter,
