@@ -48,6 +48,8 @@ export interface RetryInfo {
 
 /** Retry options, checked, and with their defaults filled in. */
 export interface RetryTerms {
+  /** Aborted: no further attempt. */
+  readonly signal: AbortSignal | undefined
   readonly retries: number
   readonly backoff: BackoffTerms
   readonly jitter: ((delay: number, random: number) => number) | undefined
@@ -62,6 +64,7 @@ const RETRY_KEYS: readonly (keyof RetryOptions)[] = [
   'factor',
   'jitter',
   'isRetryable',
+  'signal',
   'onRetry',
 ]
 
@@ -84,12 +87,11 @@ export function withRetry<T>(
 ): Promise<T> {
   try {
     callable('task', task)
-    const terms = retryTerms('withRetry', options, ['signal', 'runtime'])
-    const signal = optionalSignal(options.signal)
+    const terms = retryTerms('withRetry', options, ['runtime'])
     const runtime = runtimeOf(options.runtime)
-    if (signal?.aborted) return Promise.reject(signal.reason)
+    if (terms.signal?.aborted) return Promise.reject(terms.signal.reason)
     return new Promise<T>((resolve, reject) => {
-      const run = new Retrying(task, terms, signal, runtime, resolve as Settle, reject)
+      const run = new Retrying(task, terms, runtime, resolve as Settle, reject)
       run.begin()
     })
   } catch (error) {
@@ -113,6 +115,7 @@ export function retryTerms(
     refuseValue('jitter', jitter, 'true, false or a function')
   }
   return {
+    signal: optionalSignal(options.signal),
     retries: countOf('retries', retries, 0),
     backoff: {
       type: 'exponential',
@@ -162,7 +165,6 @@ const waiting = new Signals<Retrying>((run, reason) => run.stop(reason))
 class Retrying {
   readonly #task: (attempt: number) => unknown
   readonly #terms: RetryTerms
-  readonly #signal: AbortSignal | undefined
   readonly #runtime: Runtime
   readonly #resolve: Settle
   readonly #reject: Settle
@@ -172,14 +174,12 @@ class Retrying {
   constructor(
     task: (attempt: number) => unknown,
     terms: RetryTerms,
-    signal: AbortSignal | undefined,
     runtime: Runtime,
     resolve: Settle,
     reject: Settle,
   ) {
     this.#task = task
     this.#terms = terms
-    this.#signal = signal
     this.#runtime = runtime
     this.#resolve = resolve
     this.#reject = reject
@@ -224,15 +224,16 @@ class Retrying {
 
   /** Ends the call if its signal was aborted while nobody listened to it. */
   #stopped(): boolean {
-    if (!this.#signal?.aborted) return false
-    this.#reject(this.#signal.reason)
+    const { signal } = this.#terms
+    if (!signal?.aborted) return false
+    this.#reject(signal.reason)
     return true
   }
 
   #wait(delay: number): void {
     // The reaction to the failure runs in the caller's context, a timer in nobody's.
     const enter = captureContext()
-    const signal = this.#signal
+    const { signal } = this.#terms
     if (signal !== undefined) waiting.add(signal, this)
     this.#timer = this.#runtime.after(delay, () => {
       if (signal !== undefined) waiting.delete(signal, this)

@@ -44,7 +44,13 @@ export interface RunnerOptions {
   readonly runtime?: Runtime | undefined
 }
 
-export interface RunnerRetry extends Omit<RetryOptions, 'signal' | 'runtime'> {
+export interface RunnerRetry extends Omit<RetryOptions, 'runtime'> {
+  /**
+   * Ends retrying, of all calls or of one: a call that waits for its next attempt rejects with the
+   * reason of the signal at once, and none makes a further one. First attempts are made, and what
+   * runs is not interrupted: that is what the `signal` of a call is for.
+   */
+  readonly signal?: AbortSignal | undefined
   /** Back off without giving the slot up: for a session that must go on over one connection. */
   readonly inSlot?: boolean | undefined
   /** How many calls may do so at once; default: as many as there are slots. */
