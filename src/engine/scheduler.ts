@@ -15,9 +15,9 @@ import type {
   PoolOptions,
   Snapshot,
   TypePolicy,
-  ZombieRecord,
 } from '../core/types.ts'
 import { snapshotOf, viewOf } from '../core/view.ts'
+import type { JobZombie } from '../core/zombie.ts'
 import { Breath } from '../kit/breath.ts'
 import type { Runtime } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
@@ -304,7 +304,7 @@ export abstract class SchedulerBase {
   }
 
   /** Bodies of this process that were told to stop, did not, and no longer count. */
-  zombies(): ZombieRecord[] {
+  zombies(): JobZombie[] {
     return this.#worker.zombies()
   }
 

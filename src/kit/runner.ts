@@ -2,6 +2,7 @@
 // May never hold a rule of its own: what happens to a call is decided in `runner/`.
 
 import type { Duration } from '../core/duration.ts'
+import type { CallZombie } from '../core/zombie.ts'
 import type { AdaptiveOptions } from './adaptive.ts'
 import type { BreakerOptions } from './breaker.ts'
 import type { RetryOptions } from './retry.ts'
@@ -153,16 +154,6 @@ export interface RunnerStats {
   readonly concurrency: number
 }
 
-/** A body that was told to stop, did not, and no longer holds a slot. */
-export interface RunnerZombie {
-  readonly key: string
-  readonly attempt: number
-  /** Milliseconds since 1970. */
-  readonly startedAt: number
-  /** When its grace was over. */
-  readonly since: number
-}
-
 export interface BatchOptions<I> {
   /** Default: a key of its own for every item. */
   readonly key?: ((item: I) => string) | undefined
@@ -199,7 +190,8 @@ export interface Runner extends AsyncDisposable {
   concurrency: number
   /** O(1) in the number of calls. */
   stats(): RunnerStats
-  zombies(): RunnerZombie[]
+  /** Bodies that were told to stop, did not, and no longer hold a slot. */
+  zombies(): CallZombie[]
   /**
    * Calls `fn` for every item, and settles all of them; an item that fails is reported, never
    * thrown. The source is pulled from only when a slot is free. When `stopWhen` is met, what is

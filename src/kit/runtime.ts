@@ -84,6 +84,11 @@ export function runtimeOf(given: Runtime | undefined): Runtime {
   return given === undefined ? systemRuntime : able('runtime', given, RUNTIME_METHODS)
 }
 
+/** What this process is called where nobody has given it a name. */
+export function processName(): string {
+  return `pid:${process.pid}`
+}
+
 /**
  * Calls `run` whenever the process has nothing left to do and would end: for whoever still waits,
  * the last chance to find out that it is in vain.

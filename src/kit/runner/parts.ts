@@ -71,7 +71,7 @@ export function cancelCode(reason: unknown): string {
   return code === 'HANDLER_FAILED' ? 'CANCELLED' : code
 }
 
-/** What a confirm function says: it has taken effect (`value`: its result), it has not, nonsense. */
+/** What confirm says: it has taken effect (`value`: the result), it has not, or nonsense. */
 export function answerOf(given: unknown): { readonly done?: boolean; readonly value?: unknown } {
   try {
     const answer = Object(given) as { readonly done?: unknown; readonly result?: unknown }
