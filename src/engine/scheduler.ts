@@ -3,7 +3,7 @@
 
 import { type Duration, toMs } from '../core/duration.ts'
 import { checkName } from '../core/id.ts'
-import type { JobEvent } from '../core/job.ts'
+import type { JobEvent, NewJob } from '../core/job.ts'
 import { boolean, callable, checkOptions, oneOf, refuseValue } from '../core/options.ts'
 import { resolvePoolChange } from '../core/pools.ts'
 import type {
@@ -19,16 +19,16 @@ import type {
 } from '../core/types.ts'
 import { snapshotOf, viewOf } from '../core/view.ts'
 import type { JobZombie } from '../core/zombie.ts'
-import { Breath } from '../kit/breath.ts'
 import type { Runtime } from '../kit/runtime.ts'
-import { LIMITS } from '../store/limits.ts'
 import type { Hint, Store } from '../store/store.ts'
 import { Client } from './client.ts'
 import { checkBatch, checkEdges, checkSource } from './errors.ts'
 import { EVENT_NAMES, type EventName, type SchedulerEvents } from './events.ts'
 import type { HandlePowers } from './handle.ts'
-import { closedError, Hub } from './hub.ts'
+import { closedError, Hub, isUnavailable } from './hub.ts'
+import { Intake } from './intake.ts'
 import { Keeper } from './keeper.ts'
+import { KnownTypes } from './known.ts'
 import {
   checkExtras,
   checkId,
@@ -40,6 +40,7 @@ import { Pulse } from './pulse.ts'
 import { Quiet } from './quiet.ts'
 import { checkEvents, checkFilter, type EventsOptions, Reader } from './reader.ts'
 import { type Handler, Registry } from './registry.ts'
+import { addAll, type JobSource } from './stream.ts'
 import { goneError, Waiters } from './waiters.ts'
 import { Worker } from './worker.ts'
 
@@ -67,6 +68,7 @@ const NOTHING_NEW: Hint = {
   ended: [],
   holders: [],
   settings: false,
+  room: [],
 }
 
 /**
@@ -79,6 +81,8 @@ export abstract class SchedulerBase {
   readonly #hub: Hub
   readonly #registry: Registry
   readonly #client: Client
+  readonly #known: KnownTypes
+  readonly #intake: Intake
   readonly #reader: Reader
   readonly #worker: Worker
   readonly #pulse: Pulse
@@ -110,7 +114,11 @@ export abstract class SchedulerBase {
       },
       cancel: (id, reason) => this.cancel(id, reason),
     }
-    this.#client = new Client(this.#hub, this.#registry, powers)
+    this.#client = new Client(this.#hub, powers)
+    this.#known = new KnownTypes(this.#hub)
+    this.#intake = new Intake(this.#hub, this.#registry, this.#known, () => {
+      return this.#closing === undefined ? this.#begin() : this.#open()
+    })
     this.#reader = new Reader(this.#hub)
     this.#worker = new Worker(
       this.#hub,
@@ -169,6 +177,7 @@ export abstract class SchedulerBase {
       this.#announce()
       this.#worker.wake()
     }
+    void this.#opening?.then(() => this.#sayTypes()).catch(() => {})
     return {
       type,
       submit: (payload, options) => {
@@ -186,9 +195,10 @@ export abstract class SchedulerBase {
   addJob<P, R>(job: JobInput<P, R>): Promise<JobHandle<R>> {
     try {
       this.#checkOpen()
-      const prepared = this.#client.prepare(job as JobInput)
-      const insert = () => this.#client.insertOne(prepared) as Promise<JobHandle<R>>
-      return this.#ready ? insert() : this.#begin().then(insert)
+      const prepared = this.#intake.prepare(job as JobInput)
+      const insert = (ready: NewJob) => this.#client.insertOne(ready) as Promise<JobHandle<R>>
+      if (prepared instanceof Promise) return this.#late(prepared).then(insert)
+      return this.#ready ? insert(prepared) : this.#begin().then(() => insert(prepared))
     } catch (error) {
       return Promise.reject(error)
     }
@@ -203,26 +213,14 @@ export abstract class SchedulerBase {
   }
 
   /**
-   * Stores any number of jobs, a thousand at a time, pulling from the source only as they are
-   * stored. Not atomic: what was stored before an error stays. Resolves with how many were new.
+   * Stores any number of jobs, at most a thousand at a time and no more than their pools have room
+   * for, pulling from the source only as they are stored. Not atomic: what was stored before an
+   * error stays. Resolves with how many were new.
    */
-  async addMany(jobs: Iterable<JobInput> | AsyncIterable<JobInput>): Promise<number> {
+  async addMany(jobs: JobSource): Promise<number> {
     checkSource(jobs)
-    let added = 0
-    let batch: JobInput[] = []
-    const breath = new Breath(this.#settings.runtime)
-    const store = async () => {
-      const handles = await this.addJobs(batch)
-      added += handles.filter((handle) => handle.added).length
-      batch = []
-      await breath.take()
-    }
-    for await (const job of jobs) {
-      batch.push(job)
-      if (batch.length === LIMITS.chunk) await store()
-    }
-    await store()
-    return added
+    const parts = { intake: this.#intake, client: this.#client, runtime: this.#settings.runtime }
+    return addAll(jobs, parts, () => this.#begin())
   }
 
   /** What is known about a job, or null. A copy. */
@@ -356,11 +354,21 @@ export abstract class SchedulerBase {
     // A handler may add jobs while its scheduler drains: its lease alone is the condition.
     if (fence === undefined) this.#checkOpen()
     checkBatch(inputs)
-    const jobs = Array.from(inputs, (input, index) => this.#client.prepare(input, index))
+    const prepared = this.#intake.prepareAll(inputs)
+    const jobs = prepared instanceof Promise ? await prepared : prepared
     checkEdges(jobs)
+    if (fence === undefined) this.#checkOpen()
     if (!this.#ready) await this.#begin()
     if (jobs.length === 0) return []
     return this.#client.insert(jobs, fence)
+  }
+
+  /** What had to be looked up first: this process may have closed meanwhile. */
+  async #late(prepared: Promise<NewJob>): Promise<NewJob> {
+    const job = await prepared
+    if (this.#ready) this.#checkOpen()
+    else await this.#begin()
+    return job
   }
 
   async #begin(): Promise<void> {
@@ -382,11 +390,31 @@ export abstract class SchedulerBase {
     for (const [pool, terms] of this.#settings.pools) {
       await store.configure({ pool, by: 'start', terms })
     }
+    await this.#storeTypes()
     const { ageing, budget } = this.#settings
     if (ageing !== undefined) await store.configure({ ageing })
     if (budget !== undefined) await store.configure({ budget })
     this.#unwatch = await store.watch((hint) => this.#hub.hint(hint))
+    await this.#known.refresh()
     if (!this.#settings.autoStart) this.#ready = true
+  }
+
+  /** What was given of types, explicitly: all workers count by it, submitters go by it. */
+  async #storeTypes(): Promise<void> {
+    for (const [type, setting] of this.#registry.unsaid()) {
+      await this.#hub.store.configure({ type, setting })
+      this.#registry.said(type, setting)
+    }
+  }
+
+  /** The same for a type that comes when everything runs: an outage only delays it. */
+  async #sayTypes(): Promise<void> {
+    try {
+      await this.#hub.patiently(() => this.#storeTypes(), () => this.#closing !== undefined)
+    } catch (error) {
+      if (this.#closing !== undefined && isUnavailable(error)) return
+      complain(this.#settings.logger, 'storing the settings of types failed', error)
+    }
   }
 
   /** May be asked again after an outage: each part of it can be done twice. */
@@ -400,6 +428,7 @@ export abstract class SchedulerBase {
 
   async #close(): Promise<void> {
     this.#worker.stop()
+    this.#client.close()
     if (this.#opening !== undefined) {
       await this.#opening.catch(() => {})
       await this.#starting?.catch(() => {})

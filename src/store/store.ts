@@ -392,4 +392,9 @@ export interface Hint {
   readonly holders: readonly string[]
   /** What is set has changed. */
   readonly settings: boolean
+  /**
+   * Pools in which somebody who may wait was refused for room, and would be let in now. Said once
+   * for all who were refused until then: who tries again and is refused is told again.
+   */
+  readonly room: readonly string[]
 }

@@ -249,6 +249,7 @@ export class Board {
       ended: this.hintEnded,
       holders: this.hintHolders,
       settings: this.hintSettings,
+      room: [],
     }
     this.hintSettings = false
     this.hintReady = false
