@@ -33,7 +33,10 @@ export interface SchedulerOptions {
   readonly leaseMs?: Duration
   /** How long an aborted body may take to settle before it is a zombie. Default 5 s. */
   readonly graceMs?: Duration
-  /** With so many zombies, this process starts nothing more. Default 100. */
+  /**
+   * With so many zombies this process starts nothing more, and a further body that does not stop
+   * keeps its slot until one of them has settled. Default 100.
+   */
   readonly maxZombies?: number
   /** Defaults: success 1 h, failed 7 d, cancelled 7 d, outcomes 30 d, log 7 d. */
   readonly keep?: {
