@@ -41,7 +41,10 @@ export interface SchedulerOptions {
   readonly leaseMs?: Duration
   /** How long an aborted body may take to settle before it is a zombie. Default 5 s. */
   readonly graceMs?: Duration
-  /** With so many zombies, this process starts nothing more. Default 100. */
+  /**
+   * With so many zombies this process starts nothing more, and a further body that does not stop
+   * keeps its slot until one of them has settled. Default 100.
+   */
   readonly maxZombies?: number
   /** Follow what bodies wait for (async_hooks: it costs), to name it of those that hang. */
   readonly trackAsync?: boolean

@@ -28,7 +28,9 @@ export class Run {
   begun = false
   /** The body has returned or thrown. */
   settled = false
-  /** Its grace is over: whatever the body does, nobody listens. */
+  /** Its grace is over, and the body has not settled. */
+  outlived = false
+  /** And it has given up its lease: whatever the body does, nobody listens. */
   left = false
   progress: unknown = undefined
   timeout: Timer | undefined = undefined

@@ -1,20 +1,20 @@
 // Owns running: takes leases, runs bodies, writes what became of them.
 // May never decide what an outcome means (that is `decide`), or start anything after `stop`.
 
-import { seededRandom } from '../core/backoff.ts'
-import { isAxError } from '../core/errors.ts'
-import { type Fact, type Lease, Live, type Stored, type StoredJob } from '../core/job.ts'
-import { backoffFunctionOf, type JobBody } from '../core/submit.ts'
-import { isRetryableFailure, retryAfterOf, toErrorData, toJson } from '../core/values.ts'
+import type { Lease, StoredJob } from '../core/job.ts'
+import type { JobBody } from '../core/submit.ts'
 import type { JobZombie } from '../core/zombie.ts'
 import { Breath } from '../kit/breath.ts'
 import { type Enter, outside } from '../kit/context.ts'
 import { createLimiter, type Limiter } from '../kit/limiter.ts'
 import type { Timer } from '../kit/runtime.ts'
+import { Zombies } from '../kit/zombies.ts'
 import { LIMITS } from '../store/limits.ts'
 import { type ContextPowers, depsOf, NO_DEPS, RunContext } from './context.ts'
 import { Ends } from './ends.ts'
 import { type Hub, isUnavailable } from './hub.ts'
+import { complain } from './logger.ts'
+import { type Outcome, Outcomes } from './outcomes.ts'
 import type { Handler, Registry } from './registry.ts'
 import { type Mark, Run } from './run.ts'
 
@@ -31,18 +31,14 @@ export interface WorkerOwner {
   fullness(): void
 }
 
-/** What a body came to. */
-type Outcome =
-  | { readonly ok: true; readonly value: unknown }
-  | { readonly ok: false; readonly error: unknown }
-
 export class Worker {
   /** Everything this process holds, by lease number, until its end has been answered. */
   readonly runs = new Map<number, Run>()
   /** A worker's `lease` and `extend` never overlap: whoever calls either takes this turn. */
   readonly turn: Limiter
-  readonly #zombies = new Map<Run, number>()
+  readonly #zombies: Zombies<Run, JobZombie>
   readonly #ends: Ends
+  readonly #outcomes: Outcomes
   readonly #hub: Hub
   readonly #registry: Registry
   readonly #powers: ContextPowers
@@ -62,6 +58,8 @@ export class Worker {
     this.#owner = owner
     this.turn = createLimiter(1, { nested: 'queue', runtime: hub.runtime })
     this.#breath = new Breath(hub.runtime)
+    this.#outcomes = new Outcomes(hub.settings, registry)
+    this.#zombies = new Zombies(hub.settings.maxZombies, (run) => this.#recordOf(run))
     this.#ends = new Ends(hub, {
       over: (run) => this.#over(run),
       isStopping: () => this.#state === 'stopping',
@@ -92,6 +90,8 @@ export class Worker {
     this.#state = 'stopping'
     this.#due?.cancel()
     this.#poll?.cancel()
+    // There is nothing left to protect: they need not wait for others to settle.
+    for (const run of this.#zombies.held()) if (!run.left) this.#leave(run)
   }
 
   abortAll(): void {
@@ -110,14 +110,7 @@ export class Worker {
   }
 
   zombies(): JobZombie[] {
-    return [...this.#zombies].map(([run, since]) => ({
-      id: run.job.id,
-      type: run.job.type,
-      attempt: run.attempt,
-      startedAt: run.job.startedAt,
-      since,
-      worker: this.#hub.holder,
-    }))
+    return this.#zombies.list()
   }
 
   get isStopping(): boolean {
@@ -126,7 +119,7 @@ export class Worker {
 
   /** Whether it takes nothing more before some of its zombies have ended. */
   get isFull(): boolean {
-    return this.#zombies.size >= this.#hub.settings.maxZombies
+    return this.#zombies.isFull
   }
 
   get zombieCount(): number {
@@ -165,7 +158,7 @@ export class Worker {
         if (this.#state === 'live') await this.turn(() => this.#take())
       } while (this.#again && this.#state === 'live')
     } catch (error) {
-      if (!isUnavailable(error)) this.#complain('taking jobs failed', error)
+      if (!isUnavailable(error)) complain(this.#hub.settings.logger, 'taking jobs failed', error)
       this.#wakeIn(this.#hub.pollMs())
     } finally {
       this.#filling = false
@@ -257,7 +250,8 @@ export class Worker {
       }
       return found
     } catch (error) {
-      if (!isUnavailable(error)) this.#complain('reading dependencies failed', error)
+      if (!isUnavailable(error))
+        complain(this.#hub.settings.logger, 'reading dependencies failed', error)
       return null
     }
   }
@@ -291,12 +285,8 @@ export class Worker {
   #settled(run: Run, outcome: Outcome): void {
     run.settled = true
     run.clear()
-    if (run.left) {
-      const wasFull = this.isFull
-      this.#zombies.delete(run)
-      if (wasFull && !this.isFull) this.#owner.fullness()
-      this.wake()
-    } else this.#ends.write(run, this.#factOf(run, outcome))
+    if (!run.left) this.#ends.write(run, this.#outcomes.factOf(run, outcome))
+    if (run.outlived) this.#gone(run)
   }
 
   /** The grant took so long to arrive that the lease is over already, by this process's clock. */
@@ -310,68 +300,6 @@ export class Worker {
     if (body !== undefined) return body.enter(() => body.execute(context))
     const handler = this.#registry.handlerOf(run.job.type) as Handler
     return handler(context)
-  }
-
-  /** What the body came to, as a fact: a success in time counts, else the mark, else the error. */
-  #factOf(run: Run, outcome: Outcome): Fact | null {
-    if (run.mark === 'cancelled' || run.mark === 'lost') return run.forced()
-    if (outcome.ok) return this.#success(run, outcome.value)
-    if (run.mark === 'timeout') return this.#timedOut(run)
-    return run.forced() ?? this.#failure(run, outcome.error)
-  }
-
-  #success(run: Run, value: unknown): Fact {
-    try {
-      return { type: 'succeeded', result: encode(run.job, value, this.#hub.settings.limits.result) }
-    } catch (error) {
-      return { type: 'failed', error: toErrorData(error), retryable: false }
-    }
-  }
-
-  #failure(run: Run, error: unknown): Fact {
-    const retryAfterMs = retryAfterOf(error)
-    return {
-      type: 'failed',
-      error: toErrorData(error),
-      retryable: this.#isRetryable(run, error),
-      ...this.#ownDelay(run),
-      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    }
-  }
-
-  #timedOut(run: Run): Fact {
-    return { type: 'timedOut', ...this.#ownDelay(run) }
-  }
-
-  #isRetryable(run: Run, error: unknown): boolean {
-    const rule = this.#registry.termsOf(run.job.type)?.retryable
-    if (rule === undefined) return isRetryableFailure(error)
-    try {
-      const answer: unknown = rule(error)
-      if (typeof answer === 'boolean') return answer
-      this.#complain(`the retryable rule of type ${run.job.type} did not say true or false`, answer)
-      return false
-    } catch (thrown) {
-      this.#complain(`the retryable rule of type ${run.job.type} threw`, thrown)
-      return isRetryableFailure(error)
-    }
-  }
-
-  /** The delay that a back-off function gives, if the job or its type has one. */
-  #ownDelay({ job }: Run): { readonly delayMs?: number } {
-    const type = this.#registry.termsOf(job.type)
-    const own = (job.body as LocalBody | undefined)?.backoff
-    const backoff = own ?? (type === undefined ? undefined : backoffFunctionOf(job.terms, type))
-    if (backoff === undefined) return {}
-    try {
-      const failure = job.attempts - job.attemptsBefore
-      const ms = Math.ceil(backoff(failure, seededRandom(job.id, job.starts)))
-      if (ms >= 0 && ms <= 2 ** 41) return { delayMs: ms }
-      this.#complain(`the back-off function of type ${job.type} answered ${ms}`, undefined)
-    } catch (thrown) {
-      this.#complain(`the back-off function of type ${job.type} threw`, thrown)
-    }
-    return {}
   }
 
   // Ending by force
@@ -388,22 +316,62 @@ export class Worker {
     if (run.settled || run.left) return
     const first = run.mark === undefined
     run.abort(mark)
+    // What it has been held back with is not its own any more.
+    if (run.outlived && mark === 'lost') this.#leave(run)
     if (!first) return
     const { runtime, settings } = this.#hub
-    run.grace = runtime.after(settings.graceMs, () => this.#leave(run))
+    run.grace = runtime.after(settings.graceMs, () => this.#outlive(run))
   }
 
-  /** Its grace is over: a body goes on as a zombie, and no longer counts. */
+  /**
+   * Its grace is over: a body goes on as a zombie, and no longer counts. Where there is no room for
+   * another one it keeps its lease, as if its grace went on: what cannot be stopped must not pile
+   * up. A worker that stops, or has lost the lease, has nothing to keep.
+   */
+  #outlive(run: Run): void {
+    run.outlived = run.begun
+    const wasFull = this.isFull
+    const isZombie = run.begun && this.#zombies.add(run)
+    const isHeld = run.begun && !isZombie && run.mark !== 'lost' && !this.isStopping
+    if (isHeld) this.#warnOfHeld(run)
+    else this.#leave(run)
+    if (isZombie) this.#announce(run)
+    if (this.isFull !== wasFull) this.#owner.fullness()
+  }
+
   #leave(run: Run): void {
-    if (run.settled || run.left) return
     run.left = true
-    run.clear()
-    this.#ends.write(run, run.mark === 'timeout' ? this.#timedOut(run) : run.forced())
-    if (!run.begun) return
-    const { emitter, holder, runtime } = this.#hub
-    this.#zombies.set(run, runtime.now())
-    if (this.isFull) this.#owner.fullness()
-    emitter.emit('job:zombie', { job: run.job.id, attempt: run.attempt, worker: holder })
+    this.#ends.write(run, this.#outcomes.forced(run))
+  }
+
+  /** A body has settled long after its grace: there may be room for one that was held back. */
+  #gone(run: Run): void {
+    const wasFull = this.isFull
+    const next = this.#zombies.remove(run)
+    if (next !== undefined && next !== run) {
+      if (!next.left) this.#leave(next)
+      this.#announce(next)
+    }
+    if (this.isFull !== wasFull) this.#owner.fullness()
+    this.wake()
+  }
+
+  #announce({ job, attempt }: Run): void {
+    const { emitter, holder } = this.#hub
+    emitter.emit('job:zombie', { job: job.id, attempt, worker: holder })
+  }
+
+  #recordOf({ job, attempt }: Run): JobZombie {
+    const { holder, runtime } = this.#hub
+    const { id, type, startedAt } = job
+    return { id, type, attempt, startedAt, since: runtime.now(), worker: holder }
+  }
+
+  #warnOfHeld({ job, attempt }: Run): void {
+    const { logger, maxZombies } = this.#hub.settings
+    const why = `there is no room for a zombie more (maxZombies ${maxZombies})`
+    const text = `job ${job.id} does not stop, and keeps its slot: ${why}.`
+    logger.warn({ jobId: job.id, attempt }, text)
   }
 
   /** Whether a later attempt of the same job runs here: then the hold is that one's. */
@@ -427,16 +395,4 @@ export class Worker {
     this.#emptied = []
     for (const resolve of waiting) resolve()
   }
-
-  #complain(what: string, error: unknown): void {
-    const detail =
-      error === undefined ? '' : `: ${isAxError(error) ? error.message : String(error)}`
-    this.#hub.settings.logger.error({ error }, what + detail)
-  }
-}
-
-/** A result at rest: by reference for a job with its own `execute`, JSON for every other. */
-function encode(job: StoredJob, value: unknown, maxBytes: number): Stored {
-  if (job.body !== undefined) return value === undefined ? undefined : new Live(value)
-  return toJson(value, 'result', { maxBytes, code: 'UNSTORABLE', lenient: true })
 }
