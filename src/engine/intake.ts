@@ -79,12 +79,22 @@ export class Intake {
   /** All of a list, in order; `from` is the place of the first. The first that is wrong speaks. */
   prepareAll(inputs: readonly JobInput[], from = 0): NewJob[] | Promise<NewJob[]> {
     const jobs: NewJob[] = []
+    if (!this.#known.isLoaded) this.#check(inputs, from)
     for (let at = 0; at < inputs.length; at += 1) {
       const job = this.prepare(inputs[at] as JobInput, from + at)
       if (job instanceof Promise) return this.#rest(inputs, from, jobs, job)
       jobs.push(job)
     }
     return jobs
+  }
+
+  /** Refuses what is wrong whatever its type, before the store is opened for any of them. */
+  #check(inputs: readonly JobInput[], from: number): void {
+    inputs.forEach((input, at) => {
+      const type = typeOf(input)
+      const isKnown = type !== undefined && this.#registry.termsOf(type) !== undefined
+      if (!isKnown) this.#buildAs(ANY_TYPE, false, input, from + at)
+    })
   }
 
   async #rest(

@@ -24,6 +24,11 @@ export class KnownTypes {
     })
   }
 
+  /** Whether anything has been read yet. */
+  get isLoaded(): boolean {
+    return this.#seen >= 0
+  }
+
   get isFresh(): boolean {
     if (this.#seen !== this.#changes) return false
     const { runtime, store } = this.#hub

@@ -79,8 +79,8 @@ export interface Settings {
   readonly ageing: Ageing | null | undefined
   readonly budget: RateTerms | null | undefined
   readonly trackAsync: boolean
-  /** What was said about pools, types, ageing and budget, as JSON: workers should agree. */
-  readonly said: string
+  /** What was said about pools, ageing and budget, as plain JSON: workers should agree. */
+  readonly said: object
   readonly leaseMs: number
   readonly graceMs: number
   readonly maxZombies: number
@@ -143,7 +143,7 @@ export function resolveOptions(given: number | SchedulerOptions = {}): Settings 
     ageing: ages,
     budget: retryBudget === undefined ? undefined : budgetOf(retryBudget),
     trackAsync: boolean('trackAsync', trackAsync),
-    said: JSON.stringify({ pools: Object.fromEntries(pools), ageing: ages, retryBudget }),
+    said: { pools: Object.fromEntries(pools), ageing: ages, retryBudget },
     leaseMs: lease,
     graceMs: toMs(graceMs, 'graceMs'),
     maxZombies: integer('maxZombies', maxZombies, 1),

@@ -58,9 +58,10 @@ export class Registry {
     return Object.fromEntries(this.#given)
   }
 
-  /** What of it is not stored yet. */
-  unsaid(): readonly (readonly [string, TypeSetting])[] {
-    return [...this.#unsaid]
+  /** The next of it that is not stored yet. */
+  get unsaid(): readonly [string, TypeSetting] | undefined {
+    for (const next of this.#unsaid) return next
+    return undefined
   }
 
   /** It is stored. */

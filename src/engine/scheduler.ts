@@ -25,7 +25,7 @@ import { Client } from './client.ts'
 import { checkBatch, checkEdges, checkSource } from './errors.ts'
 import { EVENT_NAMES, type EventName, type SchedulerEvents } from './events.ts'
 import type { HandlePowers } from './handle.ts'
-import { closedError, Hub, isUnavailable } from './hub.ts'
+import { closedError, Hub } from './hub.ts'
 import { Intake } from './intake.ts'
 import { Keeper } from './keeper.ts'
 import { KnownTypes } from './known.ts'
@@ -40,6 +40,7 @@ import { Pulse } from './pulse.ts'
 import { Quiet } from './quiet.ts'
 import { checkEvents, checkFilter, type EventsOptions, Reader } from './reader.ts'
 import { type Handler, Registry } from './registry.ts'
+import { Setup } from './setup.ts'
 import { addAll, type JobSource } from './stream.ts'
 import { goneError, Waiters } from './waiters.ts'
 import { Worker } from './worker.ts'
@@ -81,7 +82,7 @@ export abstract class SchedulerBase {
   readonly #hub: Hub
   readonly #registry: Registry
   readonly #client: Client
-  readonly #known: KnownTypes
+  readonly #setup: Setup
   readonly #intake: Intake
   readonly #reader: Reader
   readonly #worker: Worker
@@ -90,11 +91,9 @@ export abstract class SchedulerBase {
   readonly #waiters: Waiters
   readonly #quiet: Quiet
   readonly #ownsStore: boolean
-  #opening: Promise<void> | undefined
   #starting: Promise<void> | undefined
   #ready = false
   #closing: Promise<void> | undefined
-  #unwatch: () => Promise<void> = async () => {}
 
   constructor(
     options: number | SchedulerOptions | undefined,
@@ -115,8 +114,9 @@ export abstract class SchedulerBase {
       cancel: (id, reason) => this.cancel(id, reason),
     }
     this.#client = new Client(this.#hub, powers)
-    this.#known = new KnownTypes(this.#hub)
-    this.#intake = new Intake(this.#hub, this.#registry, this.#known, () => {
+    const known = new KnownTypes(this.#hub)
+    this.#setup = new Setup(this.#hub, this.#registry, known)
+    this.#intake = new Intake(this.#hub, this.#registry, known, () => {
       return this.#closing === undefined ? this.#begin() : this.#open()
     })
     this.#reader = new Reader(this.#hub)
@@ -177,7 +177,7 @@ export abstract class SchedulerBase {
       this.#announce()
       this.#worker.wake()
     }
-    void this.#opening?.then(() => this.#sayTypes()).catch(() => {})
+    this.#setup.typesCame()
     return {
       type,
       submit: (payload, options) => {
@@ -376,45 +376,9 @@ export abstract class SchedulerBase {
     await (this.#settings.autoStart ? this.start() : this.#open())
   }
 
-  #open(): Promise<void> {
-    this.#opening ??= this.#doOpen().catch((error) => {
-      this.#opening = undefined
-      throw error
-    })
-    return this.#opening
-  }
-
-  async #doOpen(): Promise<void> {
-    const { store } = this.#hub
-    await store.open()
-    for (const [pool, terms] of this.#settings.pools) {
-      await store.configure({ pool, by: 'start', terms })
-    }
-    await this.#storeTypes()
-    const { ageing, budget } = this.#settings
-    if (ageing !== undefined) await store.configure({ ageing })
-    if (budget !== undefined) await store.configure({ budget })
-    this.#unwatch = await store.watch((hint) => this.#hub.hint(hint))
-    await this.#known.refresh()
+  async #open(): Promise<void> {
+    await this.#setup.open()
     if (!this.#settings.autoStart) this.#ready = true
-  }
-
-  /** What was given of types, explicitly: all workers count by it, submitters go by it. */
-  async #storeTypes(): Promise<void> {
-    for (const [type, setting] of this.#registry.unsaid()) {
-      await this.#hub.store.configure({ type, setting })
-      this.#registry.said(type, setting)
-    }
-  }
-
-  /** The same for a type that comes when everything runs: an outage only delays it. */
-  async #sayTypes(): Promise<void> {
-    try {
-      await this.#hub.patiently(() => this.#storeTypes(), () => this.#closing !== undefined)
-    } catch (error) {
-      if (this.#closing !== undefined && isUnavailable(error)) return
-      complain(this.#settings.logger, 'storing the settings of types failed', error)
-    }
   }
 
   /** May be asked again after an outage: each part of it can be done twice. */
@@ -429,8 +393,9 @@ export abstract class SchedulerBase {
   async #close(): Promise<void> {
     this.#worker.stop()
     this.#client.close()
-    if (this.#opening !== undefined) {
-      await this.#opening.catch(() => {})
+    this.#setup.close()
+    if (this.#setup.isBegun) {
+      await this.#setup.open().catch(() => {})
       await this.#starting?.catch(() => {})
       this.#worker.stop()
       this.#announce()
@@ -439,7 +404,7 @@ export abstract class SchedulerBase {
       await this.#worker.lastWords().catch(() => {})
       await this.#pulse.stop().catch(() => {})
       await this.#warnOfLoss()
-      await this.#unwatch().catch(() => {})
+      await this.#setup.unwatch().catch(() => {})
       this.#hub.hint(NOTHING_NEW)
     }
     this.#waiters.close()

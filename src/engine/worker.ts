@@ -7,6 +7,7 @@ import type { JobZombie } from '../core/zombie.ts'
 import { Breath } from '../kit/breath.ts'
 import { type Enter, outside } from '../kit/context.ts'
 import { createLimiter, type Limiter } from '../kit/limiter.ts'
+import type { Place } from '../kit/place.ts'
 import type { Timer } from '../kit/runtime.ts'
 import { Zombies } from '../kit/zombies.ts'
 import { LIMITS } from '../store/limits.ts'
@@ -21,6 +22,8 @@ import { type Mark, Run } from './run.ts'
 /** The body of a job that carries its own handler, with the context of whoever submitted it. */
 export interface LocalBody extends JobBody {
   readonly enter: Enter
+  /** Where it was submitted, if that may be asked for. */
+  readonly from?: Place
 }
 
 /** Who wants to know what this process holds: one job more, or none any more. */
