@@ -152,7 +152,7 @@ export const MUTATIONS = [
   },
   {
     name: 'who becomes a zombie late keeps its lease',
-    file: 'engine/worker.ts',
+    file: 'engine/forced.ts',
     find: 'if (!next.left) this.#leave(next)',
     replace: 'next.left = true',
   },

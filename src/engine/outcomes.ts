@@ -5,6 +5,7 @@ import { seededRandom } from '../core/backoff.ts'
 import { type Fact, Live, type Stored, type StoredJob } from '../core/job.ts'
 import { backoffFunctionOf, type JobBody } from '../core/submit.ts'
 import { isRetryableFailure, retryAfterOf, toErrorData, toJson } from '../core/values.ts'
+import { isTransient } from '../kit/transient.ts'
 import { complain } from './logger.ts'
 import type { Settings } from './options.ts'
 import type { Registry } from './registry.ts'
@@ -13,7 +14,14 @@ import type { Run } from './run.ts'
 /** What a body came to. */
 export type Outcome =
   | { readonly ok: true; readonly value: unknown }
-  | { readonly ok: false; readonly error: unknown }
+  | {
+      readonly ok: false
+      readonly error: unknown
+      /** Not the body has failed, but the question whether an earlier one has taken effect. */
+      readonly asked?: boolean
+      /** No rule of its type may have it tried again. */
+      readonly final?: boolean
+    }
 
 export class Outcomes {
   readonly #settings: Settings
@@ -28,7 +36,7 @@ export class Outcomes {
   factOf(run: Run, outcome: Outcome): Fact | null {
     if (run.mark === 'cancelled' || run.mark === 'lost') return run.forced()
     if (outcome.ok) return this.#success(run, outcome.value)
-    return this.forced(run) ?? this.#failure(run, outcome.error)
+    return this.forced(run) ?? this.#failure(run, outcome)
   }
 
   /** What it counts as when the body is not heard any more; null where nothing is to be written. */
@@ -45,14 +53,16 @@ export class Outcomes {
     }
   }
 
-  #failure(run: Run, error: unknown): Fact {
+  #failure(run: Run, { error, asked = false, final = false }: Outcome & { ok: false }): Fact {
     const retryAfterMs = retryAfterOf(error)
     return {
       type: 'failed',
       error: toErrorData(error),
-      retryable: this.#isRetryable(run, error),
+      retryable: !final && this.#isRetryable(run, error),
       ...this.#ownDelay(run),
       ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+      transient: isTransient(error),
+      asked,
     }
   }
 

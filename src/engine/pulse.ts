@@ -136,6 +136,7 @@ export class Pulse {
       else {
         run.safeUntil = safeUntil
         if (lease?.status === 'cancelled') this.#worker.cancelled(run, lease.lease)
+        if (lease?.status === 'evicted') this.#worker.evicted(run, lease.by)
       }
     }
   }

@@ -126,6 +126,7 @@ export abstract class SchedulerBase {
       {
         progress: (run, value) => {
           if (!run.counts) return
+          this.#worker.alive(run)
           run.progress = value
           const { emitter } = this.#hub
           emitter.emit('job:progress', { job: run.job.id, attempt: run.attempt, value })
@@ -407,6 +408,7 @@ export abstract class SchedulerBase {
       await this.#setup.unwatch().catch(() => {})
       this.#hub.hint(NOTHING_NEW)
     }
+    this.#worker.close()
     this.#waiters.close()
     this.#quiet.close()
     if (this.#ownsStore) await this.#hub.store.close()

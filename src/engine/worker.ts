@@ -2,17 +2,18 @@
 // May never decide what an outcome means (that is `decide`), or start anything after `stop`.
 
 import type { Lease, StoredJob } from '../core/job.ts'
-import type { JobBody } from '../core/submit.ts'
+import type { JobBody, TypeTerms } from '../core/submit.ts'
 import type { JobZombie } from '../core/zombie.ts'
 import { Breath } from '../kit/breath.ts'
 import { type Enter, outside } from '../kit/context.ts'
 import { createLimiter, type Limiter } from '../kit/limiter.ts'
 import type { Place } from '../kit/place.ts'
 import type { Timer } from '../kit/runtime.ts'
-import { Zombies } from '../kit/zombies.ts'
 import { LIMITS } from '../store/limits.ts'
+import { askFirst, mustAsk } from './confirm.ts'
 import { type ContextPowers, depsOf, NO_DEPS, RunContext } from './context.ts'
 import { Ends } from './ends.ts'
+import { Force } from './forced.ts'
 import { type Hub, isUnavailable } from './hub.ts'
 import { complain } from './logger.ts'
 import { type Outcome, Outcomes } from './outcomes.ts'
@@ -39,7 +40,7 @@ export class Worker {
   readonly runs = new Map<number, Run>()
   /** A worker's `lease` and `extend` never overlap: whoever calls either takes this turn. */
   readonly turn: Limiter
-  readonly #zombies: Zombies<Run, JobZombie>
+  readonly #force: Force
   readonly #ends: Ends
   readonly #outcomes: Outcomes
   readonly #hub: Hub
@@ -62,7 +63,12 @@ export class Worker {
     this.turn = createLimiter(1, { nested: 'queue', runtime: hub.runtime })
     this.#breath = new Breath(hub.runtime)
     this.#outcomes = new Outcomes(hub.settings, registry)
-    this.#zombies = new Zombies(hub.settings.maxZombies, (run) => this.#recordOf(run))
+    this.#force = new Force(hub, registry, {
+      left: (run) => this.#ends.write(run, this.#outcomes.forced(run)),
+      fullness: () => owner.fullness(),
+      wake: () => this.wake(),
+      isStopping: () => this.isStopping,
+    })
     this.#ends = new Ends(hub, {
       over: (run) => this.#over(run),
       isStopping: () => this.#state === 'stopping',
@@ -93,12 +99,11 @@ export class Worker {
     this.#state = 'stopping'
     this.#due?.cancel()
     this.#poll?.cancel()
-    // There is nothing left to protect: they need not wait for others to settle.
-    for (const run of this.#zombies.held()) if (!run.left) this.#leave(run)
+    this.#force.release()
   }
 
   abortAll(): void {
-    for (const run of this.runs.values()) this.#abort(run, 'stop')
+    for (const run of this.runs.values()) this.#force.abort(run, 'stop')
   }
 
   /** Resolves when this process holds nothing. */
@@ -113,7 +118,7 @@ export class Worker {
   }
 
   zombies(): JobZombie[] {
-    return this.#zombies.list()
+    return this.#force.zombies()
   }
 
   get isStopping(): boolean {
@@ -122,11 +127,11 @@ export class Worker {
 
   /** Whether it takes nothing more before some of its zombies have ended. */
   get isFull(): boolean {
-    return this.#zombies.isFull
+    return this.#force.isFull
   }
 
   get zombieCount(): number {
-    return this.#zombies.size
+    return this.#force.zombieCount
   }
 
   progressOf(id: string): unknown {
@@ -137,17 +142,33 @@ export class Worker {
   /** The store says that a job of this worker was cancelled: its body has to stop. */
   cancelled(run: Run, hold: Lease): void {
     run.hold = hold
-    if (run.mark !== 'cancelled') this.#abort(run, 'cancelled')
+    if (run.mark !== 'cancelled') this.#force.abort(run, 'cancelled')
   }
 
   /** The lease is another's, or nobody's: the body has to stop, and its result counts nothing. */
   lost(run: Run): void {
-    this.#abort(run, 'lost')
+    this.#force.abort(run, 'lost')
+  }
+
+  /** An urgent job takes its slot: it has to stop, but what it still achieves in time counts. */
+  evicted(run: Run, by: string): void {
+    run.evictor = by
+    this.#force.abort(run, 'preempted')
+  }
+
+  /** It has shown that it is alive. Cheap: it only notes the time. */
+  alive(run: Run): void {
+    if (run.job.terms.heartbeatMs > 0) run.aliveAt = this.#hub.runtime.monotonic()
+  }
+
+  /** Nothing is left to be done here. */
+  close(): void {
+    this.#force.close()
   }
 
   /** The store is out of reach, and the lease is about to run out by this process's clock. */
   fence(run: Run): void {
-    this.#abort(run, 'fenced')
+    this.#force.abort(run, 'fenced')
   }
 
   // Taking work
@@ -228,7 +249,7 @@ export class Worker {
   #endUnstarted(run: Run, mark: Mark): void {
     run.abort(mark)
     run.settled = true
-    run.clear()
+    this.#force.settled(run)
     this.#ends.write(run, run.forced())
   }
 
@@ -259,14 +280,31 @@ export class Worker {
     }
   }
 
-  /** Calls the body. A value that is no object needs no promise: most no-ops are over at once. */
   #begin(run: Run, deps: RunContext['deps']): void {
     if (this.#isOverdue(run)) {
       this.#endUnstarted(run, 'fenced')
       return
     }
-    this.#armTimeout(run)
+    this.#force.limit(run)
+    const type = run.job.unknown ? this.#registry.termsOf(run.job.type) : undefined
+    if (mustAsk(run, type)) void this.#ask(run, type, deps)
+    else this.#callBody(run, deps)
+  }
+
+  /** Nobody knows what came of an earlier attempt: the body is called only if nothing did. */
+  async #ask(run: Run, type: TypeTerms | undefined, deps: RunContext['deps']): Promise<void> {
+    run.asking = true
+    const outcome = await this.#force.watched(run, () => askFirst(run, type))
+    if (outcome === undefined && run.mark === undefined) {
+      run.asking = false
+      this.#callBody(run, deps)
+    } else this.#settled(run, outcome ?? { ok: false, error: undefined })
+  }
+
+  /** Calls the body. A value that is no object needs no promise: most no-ops are over at once. */
+  #callBody(run: Run, deps: RunContext['deps']): void {
     run.begun = true
+    this.#force.listen(run)
     let value: unknown
     try {
       value = this.#call(run, new RunContext(run, deps, this.#powers))
@@ -287,9 +325,8 @@ export class Worker {
 
   #settled(run: Run, outcome: Outcome): void {
     run.settled = true
-    run.clear()
     if (!run.left) this.#ends.write(run, this.#outcomes.factOf(run, outcome))
-    if (run.outlived) this.#gone(run)
+    this.#force.settled(run)
   }
 
   /** The grant took so long to arrive that the lease is over already, by this process's clock. */
@@ -300,81 +337,11 @@ export class Worker {
 
   #call(run: Run, context: RunContext): unknown {
     const body = run.job.body as LocalBody | undefined
-    if (body !== undefined) return body.enter(() => body.execute(context))
-    const handler = this.#registry.handlerOf(run.job.type) as Handler
-    return handler(context)
-  }
-
-  // Ending by force
-
-  #armTimeout(run: Run): void {
-    const { timeoutMs } = run.job.terms
-    if (timeoutMs === 0) return
-    const { runtime } = this.#hub
-    // One turn more, so that a body whose I/O is done already gets to say so after a stall.
-    run.timeout = runtime.after(timeoutMs, () => runtime.soon(() => this.#abort(run, 'timeout')))
-  }
-
-  #abort(run: Run, mark: Mark): void {
-    if (run.settled || run.left) return
-    const first = run.mark === undefined
-    run.abort(mark)
-    // What it has been held back with is not its own any more.
-    if (run.outlived && mark === 'lost') this.#leave(run)
-    if (!first) return
-    const { runtime, settings } = this.#hub
-    run.grace = runtime.after(settings.graceMs, () => this.#outlive(run))
-  }
-
-  /**
-   * Its grace is over: a body goes on as a zombie, and no longer counts. Where there is no room for
-   * another one it keeps its lease, as if its grace went on: what cannot be stopped must not pile
-   * up. A worker that stops, or has lost the lease, has nothing to keep.
-   */
-  #outlive(run: Run): void {
-    run.outlived = run.begun
-    const wasFull = this.isFull
-    const isZombie = run.begun && this.#zombies.add(run)
-    const isHeld = run.begun && !isZombie && run.mark !== 'lost' && !this.isStopping
-    if (isHeld) this.#warnOfHeld(run)
-    else this.#leave(run)
-    if (isZombie) this.#announce(run)
-    if (this.isFull !== wasFull) this.#owner.fullness()
-  }
-
-  #leave(run: Run): void {
-    run.left = true
-    this.#ends.write(run, this.#outcomes.forced(run))
-  }
-
-  /** A body has settled long after its grace: there may be room for one that was held back. */
-  #gone(run: Run): void {
-    const wasFull = this.isFull
-    const next = this.#zombies.remove(run)
-    if (next !== undefined && next !== run) {
-      if (!next.left) this.#leave(next)
-      this.#announce(next)
+    if (body !== undefined) {
+      return body.enter(() => this.#force.watched(run, () => body.execute(context)))
     }
-    if (this.isFull !== wasFull) this.#owner.fullness()
-    this.wake()
-  }
-
-  #announce({ job, attempt }: Run): void {
-    const { emitter, holder } = this.#hub
-    emitter.emit('job:zombie', { job: job.id, attempt, worker: holder })
-  }
-
-  #recordOf({ job, attempt }: Run): JobZombie {
-    const { holder, runtime } = this.#hub
-    const { id, type, startedAt } = job
-    return { id, type, attempt, startedAt, since: runtime.now(), worker: holder }
-  }
-
-  #warnOfHeld({ job, attempt }: Run): void {
-    const { logger, maxZombies } = this.#hub.settings
-    const why = `there is no room for a zombie more (maxZombies ${maxZombies})`
-    const text = `job ${job.id} does not stop, and keeps its slot: ${why}.`
-    logger.warn({ jobId: job.id, attempt }, text)
+    const handler = this.#registry.handlerOf(run.job.type) as Handler
+    return this.#force.watched(run, () => handler(context))
   }
 
   /** Whether a later attempt of the same job runs here: then the hold is that one's. */

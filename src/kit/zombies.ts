@@ -33,6 +33,10 @@ export class Zombies<B, R extends ZombieRecord> {
     return [...this.#zombies.values()]
   }
 
+  entries(): (readonly [B, R])[] {
+    return [...this.#zombies]
+  }
+
   /** Those for whom there is no room, who has waited longest first. */
   held(): B[] {
     return [...this.#held.keys()]
