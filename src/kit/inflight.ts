@@ -4,7 +4,7 @@
 import { AxError } from '../core/errors.ts'
 import { callable, refuseUnknown, refuseValue, show } from '../core/options.ts'
 import { captureContext } from './context.ts'
-import { awaiter, nameHolder, waitingHere } from './nested.ts'
+import { awaiter, nameHolder, waitingHere } from './nested/trace.ts'
 import { optionalSignal, Signals } from './signals.ts'
 
 type Task<T> = (signal: AbortSignal) => T | PromiseLike<T>
@@ -29,7 +29,7 @@ interface Rider {
 
 /** One body and those who wait for it. */
 class Flight {
-  /** What traces that are taken in the body show: see nested.ts. */
+  /** What traces that are taken in the body show: see nested/trace.ts. */
   readonly name = nameHolder()
   readonly promise: Promise<unknown>
   /** Callers who can leave and have not. */

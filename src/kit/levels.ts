@@ -164,6 +164,6 @@ export class RingLevels<T> {
 
   /** From the lowest level to the highest, and the newest first in each. */
   *backwards(): IterableIterator<T> {
-    for (const ring of this.#rings) if (ring !== undefined) yield* [...ring].reverse()
+    for (const ring of this.#rings) if (ring !== undefined) yield* ring.backwards()
   }
 }

@@ -1,13 +1,12 @@
 // Owns the calls that wait for a slot of a limiter, and how each of them leaves.
 // May never start one, or lose one: who leaves without being handed out has been rejected.
 
-import { showMs } from '../core/duration.ts'
-import { AxError } from '../core/errors.ts'
 import { type Context, contextOf, nobody } from './context.ts'
 import { Fifo } from './fifo.ts'
 import { Heap } from './heap.ts'
 import { RingLevels } from './levels.ts'
-import type { Queued, Waiter } from './nested.ts'
+import type { Waiter } from './nested/graph.ts'
+import { enqueueTimeout } from './refusals.ts'
 import type { Runtime, Timer } from './runtime.ts'
 import { Signals } from './signals.ts'
 
@@ -69,6 +68,9 @@ class LooseEntry extends Entry {
   /** Where the heap of deadlines has it; -1 without one. */
   index = -1
 }
+
+/** One without a promise of its own: somebody else tells who waits, and for what. */
+export class Ticket extends Entry {}
 
 /** Rings are swept when they hold this many more of those that have left than of others. */
 const SLACK = 64
@@ -136,15 +138,10 @@ export class WaitingRoom {
   }
 
   /** Takes in somebody who needs no promise. */
-  admit(
-    task: () => unknown,
-    resolve: (value: unknown) => void,
-    reject: (error: unknown) => void,
-    terms: Terms,
-  ): Entry {
-    const entry = new Entry(task, resolve, reject, terms)
-    this.#join(entry)
-    return entry
+  admit(task: () => unknown, reject: (error: unknown) => void, terms: Terms): Ticket {
+    const ticket = new Ticket(task, nothing, reject, terms)
+    this.#join(ticket)
+    return ticket
   }
 
   /** Hands out the call that is next, if there is one. */
@@ -203,22 +200,9 @@ export class WaitingRoom {
   }
 
   /** Those who wait, the newest first (of a priority). */
-  *newest(): IterableIterator<Queued> {
-    for (const entry of [...this.#lobby].reverse()) {
-      if (entry.task !== undefined) yield this.#describe(entry)
-    }
-    for (const entry of this.#queue.backwards()) {
-      if (entry.task !== undefined) yield this.#describe(entry)
-    }
-  }
-
-  #describe(entry: Entry): Queued {
-    return {
-      waiter: entry,
-      gives: entry.terms.loose,
-      waits: () => entry.task !== undefined,
-      drop: (error) => this.drop(entry, error),
-    }
+  *newest(): IterableIterator<Entry> {
+    for (const entry of this.#lobby.backwards()) if (entry.task !== undefined) yield entry
+    for (const entry of this.#queue.backwards()) if (entry.task !== undefined) yield entry
   }
 
   /** Only those that leave by themselves know; others are looked for. */
@@ -313,7 +297,7 @@ export class WaitingRoom {
     const now = this.#runtime.monotonic()
     while (this.#deadlines.peekKey() <= now) {
       const entry = this.#deadlines.peek() as LooseEntry
-      this.drop(entry, expired(entry.terms.patienceMs, this.size - 1))
+      this.drop(entry, enqueueTimeout(entry.terms.patienceMs, this.size - 1))
     }
     this.#arm()
   }
@@ -323,10 +307,4 @@ function inContext({ priority, signal, patienceMs }: Terms, context: Context): T
   return new Terms(priority, signal, patienceMs, context)
 }
 
-function expired(waitedMs: number, waiting: number): AxError {
-  return new AxError(
-    'ENQUEUE_TIMEOUT',
-    `The call waited ${showMs(waitedMs)} for a slot and never started.`,
-    { waitedMs, waiting },
-  )
-}
+function nothing(): void {}

@@ -7,6 +7,7 @@ import { contextOf, nobody } from '../context.ts'
 import { createLimiter, type Limiter } from '../limiter.ts'
 import type { CallOptions, Confirm, RunnerResult, RunnerStats } from '../runner.ts'
 import { Signals } from '../signals.ts'
+import { type Deferred, deferred, Silence } from '../silence.ts'
 import { codeOf, isOverload, isTransient } from '../transient.ts'
 import type { Reject, Resolve, Rider } from './crowd.ts'
 import { Deadlines } from './deadlines.ts'
@@ -55,8 +56,7 @@ export class Core implements SlotOwner, RunRoom {
   closed: AxError | undefined = undefined
   /** Of calls without options. */
   readonly #terms: FlightTerms
-  #idle: Deferred | undefined = undefined
-  #isIdling = false
+  readonly #silence: Silence
   #freed: Deferred | undefined = undefined
 
   constructor(settings: Settings) {
@@ -76,6 +76,7 @@ export class Core implements SlotOwner, RunRoom {
             enqueueTimeout: settings.patienceMs,
             runtime,
           })
+    this.#silence = new Silence(runtime, () => this.flights.size + this.slots.active === 0)
     this.meter = new Meter(runtime, settings.watchers)
     this.zombies = new Zombies(settings.maxZombies, runtime)
     this.leftovers = new Leftovers(settings.confirm !== undefined)
@@ -193,7 +194,7 @@ export class Core implements SlotOwner, RunRoom {
       this.#freed.resolve()
       this.#freed = undefined
     }
-    if (this.#idle !== undefined) this.#notice()
+    if (this.#silence.isAwaited) this.#silence.notice()
   }
 
   /** Resolves when something has ended or changed. */
@@ -319,10 +320,7 @@ export class Core implements SlotOwner, RunRoom {
   // -------------------------------------------------------------------- end
 
   idle(): Promise<void> {
-    if (this.flights.size === 0 && this.slots.active === 0) return Promise.resolve()
-    // One promise for everyone: 20,000 who wait cost no more than one.
-    this.#idle ??= deferred()
-    return this.#idle.promise
+    return this.#silence.wait()
   }
 
   close(): Promise<void> {
@@ -334,29 +332,4 @@ export class Core implements SlotOwner, RunRoom {
     }
     return this.idle()
   }
-
-  /** A turn after the last call has ended, so that its caller has had a say: it may call again. */
-  #notice(): void {
-    if (this.#isIdling || this.flights.size > 0 || this.slots.active > 0) return
-    this.#isIdling = true
-    this.settings.runtime.soon(() => {
-      this.#isIdling = false
-      if (this.flights.size > 0 || this.slots.active > 0) return
-      this.#idle?.resolve()
-      this.#idle = undefined
-    })
-  }
-}
-
-interface Deferred {
-  readonly promise: Promise<void>
-  readonly resolve: () => void
-}
-
-function deferred(): Deferred {
-  let resolve = () => {}
-  const promise = new Promise<void>((done) => {
-    resolve = done
-  })
-  return { promise, resolve }
 }

@@ -2,7 +2,7 @@
 // May never decide what its end means, or tell of one end twice.
 
 import { type Context, captureContext, type Enter, enter } from '../context.ts'
-import { awaiter, nameHolder, waitingHere } from '../nested.ts'
+import { awaiter, nameHolder, waitingHere } from '../nested/trace.ts'
 import type { RunnerContext } from '../runner.ts'
 import type { Deadlines, Due } from './deadlines.ts'
 
@@ -136,7 +136,7 @@ const SPARE_SEATS = 256
 /**
  * Where a body sits while it runs. Seats are used again, so that the function which awaits a body
  * is made once for each seat and not for each body. Its name is the seat's own, so that a trace
- * taken in the body shows where it sits: see nested.ts.
+ * taken in the body shows where it sits: see nested/trace.ts.
  */
 export class Seat {
   readonly name = nameHolder()

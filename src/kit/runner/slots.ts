@@ -1,10 +1,10 @@
 // Owns the slots of a runner and the queue in front of them.
 // May never give out more than there are, or let a newcomer overtake the queue.
 
-import { showMs } from '../../core/duration.ts'
-import { AxError } from '../../core/errors.ts'
+import type { AxError } from '../../core/errors.ts'
 import { type Context, enter } from '../context.ts'
 import { Levels, Line, type Linked } from '../levels.ts'
+import { enqueueTimeout, queueOverflow } from '../refusals.ts'
 import type { Runtime } from '../runtime.ts'
 import type { Deadlines, Due } from './deadlines.ts'
 
@@ -133,7 +133,7 @@ export class Slots {
   expire(claim: Claim): void {
     const waitedMs = this.#runtime.monotonic() - claim.waitsSince
     this.withdraw(claim)
-    claim.refused(expired(this.#terms.patienceMs, this.#queued + this.#lobbied), waitedMs)
+    claim.refused(enqueueTimeout(this.#terms.patienceMs, this.#queued + this.#lobbied), waitedMs)
   }
 
   /** A slot is not needed any more; nothing starts before `fill`. */
@@ -209,16 +209,6 @@ export class Slots {
     const { active, limit } = this
     const { maxQueue } = this.#terms
     const waiting = this.#queued + this.#lobbied
-    return new AxError(
-      'QUEUE_OVERFLOW',
-      `The queue is full: ${waiting} calls wait (maxQueue ${maxQueue}). Call again later, ` +
-        "raise maxQueue, or let callers wait with overflow: 'wait'.",
-      { maxQueue, active, waiting, concurrency: limit },
-    )
+    return queueOverflow({ maxQueue, active, waiting, concurrency: limit })
   }
-}
-
-function expired(patienceMs: number, waiting: number): AxError {
-  const text = `The call waited ${showMs(patienceMs)} for a slot, and was given up.`
-  return new AxError('ENQUEUE_TIMEOUT', text, { waitedMs: patienceMs, waiting })
 }
