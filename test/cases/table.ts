@@ -479,7 +479,11 @@ export const CASES: readonly Case[] = [
   {
     id: 'B28',
     title: 'nested use that could never end',
-    where: ['test/kit/nested.test.ts'],
+    where: [
+      'test/kit/nested-process.test.ts',
+      'test/kit/nested-random.test.ts',
+      'test/kit/nested.test.ts',
+    ],
   },
   {
     id: 'B29',
