@@ -5,9 +5,10 @@ import { type AxError, isAxError } from '../../core/errors.ts'
 import { callable, countOf, refuseValue } from '../../core/options.ts'
 import { contextOf, nobody } from '../context.ts'
 import { createLimiter, type Limiter } from '../limiter.ts'
+import { Watch } from '../nested/watch.ts'
 import type { CallOptions, Confirm, RunnerResult, RunnerStats } from '../runner.ts'
 import { Signals } from '../signals.ts'
-import { type Deferred, deferred, Silence } from '../silence.ts'
+import { Silence } from '../silence.ts'
 import { codeOf, isOverload, isTransient } from '../transient.ts'
 import type { Reject, Resolve, Rider } from './crowd.ts'
 import { Deadlines } from './deadlines.ts'
@@ -17,9 +18,10 @@ import { Leftovers } from './keys.ts'
 import { Memory } from './memory.ts'
 import { Meter, type Outcome } from './meter.ts'
 import type { End, FlightTerms } from './parts.ts'
-import type { Body, Run, RunRoom, Seat } from './run.ts'
+import { type Body, type Run, type RunRoom, Seats } from './run.ts'
 import { type CallTerms, callTermsOf, type Settings } from './settings.ts'
 import { type SlotOwner, Slots } from './slots.ts'
+import { type Feed, RunnerParty } from './waits.ts'
 import { Zombies } from './zombies.ts'
 
 type Result = RunnerResult<unknown>
@@ -36,12 +38,12 @@ function keep(resolve: Resolve, reject: Reject): void {
 export class Core implements SlotOwner, RunRoom {
   readonly settings: Settings
   readonly confirm: Confirm | undefined
-  readonly slots: Slots
+  readonly slots: Slots<Flight>
   /** For calls that keep their slot while they back off, if these are capped. */
   readonly sessions: Limiter | undefined
   readonly deadlines: Deadlines
   readonly graceMs: number
-  readonly seats: Seat[] = []
+  readonly seats = new Seats()
   readonly meter: Meter
   readonly zombies: Zombies
   readonly leftovers: Leftovers
@@ -49,6 +51,14 @@ export class Core implements SlotOwner, RunRoom {
   readonly riders = new Signals<Rider>((rider, reason) => rider.leave(reason))
   /** Calls that have not ended, by key. */
   readonly flights = new Map<string, Flight>()
+  /** Of those, the ones that others have joined. */
+  readonly joins = new Set<Flight>()
+  /** Batches that wait for something to end, and for the start of an item. */
+  readonly feeds = new Set<Feed>()
+  readonly starts = new Set<Feed>()
+  readonly watch: Watch
+  /** Bodies that have ended. */
+  ended = 0
   /** Calls that wait, and slots in use for bodies nobody waits for. */
   waiting = 0
   stopping = 0
@@ -57,7 +67,6 @@ export class Core implements SlotOwner, RunRoom {
   /** Of calls without options. */
   readonly #terms: FlightTerms
   readonly #silence: Silence
-  #freed: Deferred | undefined = undefined
 
   constructor(settings: Settings) {
     const { runtime, remember, inSlotConcurrency } = settings
@@ -74,12 +83,15 @@ export class Core implements SlotOwner, RunRoom {
             maxQueue: settings.maxQueue,
             overflow: settings.overflow,
             enqueueTimeout: settings.patienceMs,
+            nested: 'queue',
             runtime,
           })
     this.#silence = new Silence(runtime, () => this.flights.size + this.slots.active === 0)
     this.meter = new Meter(runtime, settings.watchers)
     this.zombies = new Zombies(settings.maxZombies, runtime)
     this.leftovers = new Leftovers(settings.confirm !== undefined)
+    this.watch = new Watch(new RunnerParty(this), runtime)
+    this.watch.enroll()
     this.memory = remember && new Memory(runtime, remember.ms, remember.max)
   }
 
@@ -120,7 +132,7 @@ export class Core implements SlotOwner, RunRoom {
       const known = isAxError(past.error, 'OUTCOME_UNKNOWN')
       return Promise.reject(known ? past.error : outcomeUnknown(key, past.error))
     }
-    const promise = new Promise<Result>(keep)
+    const promise = new Promise<unknown>(keep) as Promise<Result>
     const resolve = resolveNext
     const reject = rejectNext
     const fresh = new Flight(key, task, this.#at(terms, promise), this.now(), resolve, reject)
@@ -149,11 +161,13 @@ export class Core implements SlotOwner, RunRoom {
       this.meter.failed += 1
       return Promise.reject(joinsItself(flight.key))
     }
-    const outcome = new Promise<Result>((resolve, reject) => {
+    const outcome = new Promise<unknown>((resolve, reject) => {
       flight.listen(undefined).join(since, resolve, reject, signal)
     })
+    this.joins.add(flight)
+    this.watch.wait()
     this.#share(flight.key)
-    return outcome
+    return outcome as Promise<Result>
   }
 
   #answer(key: string, result: unknown, attempts: number): Result {
@@ -190,17 +204,27 @@ export class Core implements SlotOwner, RunRoom {
   /** Something has ended or changed: whoever waits for that is served. */
   moved(now?: number): void {
     this.slots.fill(now)
-    if (this.#freed !== undefined) {
-      this.#freed.resolve()
-      this.#freed = undefined
-    }
+    if (this.feeds.size > 0) this.#feed()
     if (this.#silence.isAwaited) this.#silence.notice()
   }
 
-  /** Resolves when something has ended or changed. */
+  /** Somebody waits who would wait for ever. */
+  stalls(): void {
+    if (this.settings.patienceMs === Number.POSITIVE_INFINITY) this.watch.wait()
+  }
+
+  /** Resolves when something has ended or changed; rejects if that could never come. */
   freed(): Promise<void> {
-    this.#freed ??= deferred()
-    return this.#freed.promise
+    return new Promise<unknown>((resolve, reject) => {
+      this.feeds.add({ resolve, reject, key: undefined })
+      this.watch.wait()
+    }) as Promise<void>
+  }
+
+  #feed(): void {
+    const feeds = [...this.feeds]
+    this.feeds.clear()
+    for (const feed of feeds) feed.resolve(undefined)
   }
 
   /**
@@ -217,6 +241,7 @@ export class Core implements SlotOwner, RunRoom {
         return false
       }
     }
+    this.ended += 1
     if (hadEnded) this.stopping -= 1
     if (!wantsSlot) this.slots.release()
     return wantsSlot

@@ -5,6 +5,7 @@ import type { Context } from '../context.ts'
 import type { Timer } from '../runtime.ts'
 import { codeOf } from '../transient.ts'
 import type { Core } from './core.ts'
+import { badAnswer } from './errors.ts'
 import type { Outcome } from './meter.ts'
 import type { Run } from './run.ts'
 import type { CallTerms } from './settings.ts'
@@ -60,6 +61,23 @@ export function outcomeOf({ mark }: Run): Outcome {
 
 export function codeFor(outcome: Outcome, error: unknown): string {
   return outcome === 'cancelled' ? cancelCode(error) : codeOf(error)
+}
+
+/**
+ * What a confirm function has answered: done with a result, not done, or an error (undefined) for
+ * an answer that makes no sense. It may be anything: each part is looked at once.
+ */
+export function readAnswer(answer: unknown): { done: boolean | undefined; value: unknown } {
+  const given = answer as { done?: unknown; result?: unknown } | null
+  try {
+    const done = typeof given === 'object' ? given?.done : undefined
+    if (done === true) return { done, value: given?.result }
+    return done === false
+      ? { done, value: undefined }
+      : { done: undefined, value: badAnswer(answer) }
+  } catch (problem) {
+    return { done: undefined, value: problem }
+  }
 }
 
 /** An abort that brings no code of its own counts as what it is. */

@@ -12,7 +12,7 @@ import type { Deadlines, Due } from './deadlines.ts'
 export type Place = 'nowhere' | 'queue' | 'lobby' | 'parked'
 
 /** Whoever wants a slot. */
-export interface Claim extends Linked<Claim>, Due {
+export interface Claim extends Due {
   readonly priority: number
   /** The async context in which it begins. */
   readonly context: Context
@@ -35,12 +35,14 @@ export interface SlotTerms {
 export interface SlotOwner {
   /** Whether anything may start at all. */
   isOpen(): boolean
+  /** Somebody waits who would wait for ever. */
+  stalls(): void
 }
 
 /** Bodies that start one after another before timers and I/O have their turn: some 0.3 ms. */
 const STREAK = 256
 
-export class Slots {
+export class Slots<C extends Claim & Linked<C>> {
   /** How many there are. After raising it, `fill`. */
   limit: number
   /** How many are in use. */
@@ -49,9 +51,9 @@ export class Slots {
   readonly #runtime: Runtime
   readonly #deadlines: Deadlines
   readonly #owner: SlotOwner
-  readonly #queue = new Levels<Claim>()
+  readonly #queue = new Levels<C>()
   /** Who waits for room in the queue: served in order, whatever the priority. */
-  readonly #lobby = new Line<Claim>()
+  readonly #lobby = new Line<C>()
   #queued = 0
   #lobbied = 0
   #isFilling = false
@@ -72,6 +74,11 @@ export class Slots {
     this.#owner = owner
   }
 
+  /** Claims in the queue and in the lobby. */
+  get waiting(): number {
+    return this.#queued + this.#lobbied
+  }
+
   /** Whether a claim would be served at once. */
   get isFree(): boolean {
     if (this.active >= this.limit || this.#queued + this.#lobbied > 0) return false
@@ -82,7 +89,7 @@ export class Slots {
    * Serves the claim at once, or when its turn comes. `first`: a full queue refuses it. `since`:
    * when its wait began.
    */
-  claim(claim: Claim, first: boolean, since: number, now: number): void {
+  claim(claim: C, first: boolean, since: number, now: number): void {
     claim.waitsSince = since
     if (this.isFree) {
       this.active += 1
@@ -103,20 +110,20 @@ export class Slots {
   }
 
   /** Lets the claim wait for something else first; that is part of its wait. */
-  park(claim: Claim, now: number): void {
+  park(claim: C, now: number): void {
     claim.waitsSince = now
     claim.place = 'parked'
     this.#limitWait(claim, now)
   }
 
   /** What a parked claim has waited for has come: it joins the queue, however full that is. */
-  unpark(claim: Claim): void {
+  unpark(claim: C): void {
     this.withdraw(claim)
     this.claim(claim, false, claim.waitsSince, this.#runtime.monotonic())
   }
 
   /** Takes back a claim that waits. */
-  withdraw(claim: Claim): void {
+  withdraw(claim: C): void {
     if (claim.place === 'queue') {
       this.#queue.remove(claim.priority, claim)
       this.#queued -= 1
@@ -129,11 +136,18 @@ export class Slots {
     this.#admit()
   }
 
-  /** The patience of a claim is at an end. */
-  expire(claim: Claim): void {
+  /** A claim that waits is refused; without an error its patience is at an end. */
+  expire(claim: C, error: unknown): void {
     const waitedMs = this.#runtime.monotonic() - claim.waitsSince
     this.withdraw(claim)
-    claim.refused(enqueueTimeout(this.#terms.patienceMs, this.#queued + this.#lobbied), waitedMs)
+    const refusal = error ?? enqueueTimeout(this.#terms.patienceMs, this.waiting)
+    claim.refused(refusal, waitedMs)
+  }
+
+  /** Who waits for a slot, the newest first (of a priority). */
+  *newest(): IterableIterator<C> {
+    yield* this.#lobby.backwards()
+    yield* this.#queue.backwards()
   }
 
   /** A slot is not needed any more; nothing starts before `fill`. */
@@ -163,7 +177,7 @@ export class Slots {
     this.#isFilling = false
   }
 
-  #next(): Claim | undefined {
+  #next(): C | undefined {
     // The lobby is asked directly only if the queue has no room at all (maxQueue 0).
     const claim = this.#queue.shift() ?? this.#lobby.shift()
     if (claim === undefined) return undefined
@@ -185,30 +199,29 @@ export class Slots {
     })
   }
 
-  #enqueue(claim: Claim): void {
+  #enqueue(claim: C): void {
     claim.place = 'queue'
     this.#queue.push(claim.priority, claim)
     this.#queued += 1
   }
 
-  #limitWait(claim: Claim, now: number): void {
+  #limitWait(claim: C, now: number): void {
     const { patienceMs } = this.#terms
-    if (patienceMs === Number.POSITIVE_INFINITY) return
-    this.#deadlines.set(claim, Math.max(0, claim.waitsSince + patienceMs - now))
+    if (patienceMs === Number.POSITIVE_INFINITY) this.#owner.stalls()
+    else this.#deadlines.set(claim, Math.max(0, claim.waitsSince + patienceMs - now))
   }
 
   /** Lets those in the lobby move up. */
   #admit(): void {
     while (this.#lobbied > 0 && this.#queued < this.#terms.maxQueue) {
       this.#lobbied -= 1
-      this.#enqueue(this.#lobby.shift() as Claim)
+      this.#enqueue(this.#lobby.shift() as C)
     }
   }
 
   #full(): AxError {
     const { active, limit } = this
     const { maxQueue } = this.#terms
-    const waiting = this.#queued + this.#lobbied
-    return queueOverflow({ maxQueue, active, waiting, concurrency: limit })
+    return queueOverflow({ maxQueue, active, waiting: this.waiting, concurrency: limit })
   }
 }

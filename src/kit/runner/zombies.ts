@@ -6,14 +6,14 @@ import type { Runtime } from '../runtime.ts'
 import type { Run } from './run.ts'
 
 export class Zombies {
-  readonly #max: number
+  readonly max: number
   readonly #runtime: Runtime
   readonly #zombies = new Map<Run, RunnerZombie>()
   /** For whom there is no room: their slots are not given to others. */
   readonly #stuck = new Set<Run>()
 
   constructor(max: number, runtime: Runtime) {
-    this.#max = max
+    this.max = max
     this.#runtime = runtime
   }
 
@@ -23,7 +23,11 @@ export class Zombies {
 
   /** With so many of them, nothing new should start. */
   get isFull(): boolean {
-    return this.#zombies.size > 0 && this.#zombies.size >= this.#max
+    return this.#zombies.size > 0 && this.#zombies.size >= this.max
+  }
+
+  has(run: Run): boolean {
+    return this.#zombies.has(run)
   }
 
   list(): RunnerZombie[] {
@@ -32,7 +36,7 @@ export class Zombies {
 
   /** The grace of that body is over. True: it is a zombie, and its slot is free. */
   add(run: Run): boolean {
-    if (this.#zombies.size >= this.#max) {
+    if (this.#zombies.size >= this.max) {
       this.#stuck.add(run)
       return false
     }
