@@ -197,7 +197,7 @@ class Core implements Slots, Party {
       // Who gives up by itself does not wait for ever.
       if (entry.terms.loose || entry instanceof Ticket) continue
       const refuse = () => this.#waiting.drop(entry, nestedLimit())
-      note({ waiter: entry, holds: () => entry.task !== undefined, blocks: [slots], refuse })
+      note({ waiter: entry, holds: () => entry.place !== 'nowhere', blocks: [slots], refuse })
     }
   }
 
@@ -223,7 +223,7 @@ class Core implements Slots, Party {
     }
     this.#rooms.take()
     if (this.free) return this.#start(task) as Promise<T>
-    if (this.#overflow === 'reject' && this.#waiting.full) return Promise.reject(this.#full())
+    if (this.#overflow === 'reject' && this.#waiting.isFull) return Promise.reject(this.#full())
     const result = this.#waiting.add(task, terms)
     this.watch?.wait()
     return result as Promise<T>

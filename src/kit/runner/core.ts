@@ -4,6 +4,7 @@
 import { type AxError, isAxError } from '../../core/errors.ts'
 import { callable, countOf, refuseValue } from '../../core/options.ts'
 import { contextOf, nobody } from '../context.ts'
+import { Deadlines } from '../deadlines.ts'
 import { createLimiter, type Limiter } from '../limiter.ts'
 import { Watch } from '../nested/watch.ts'
 import type { CallOptions, Confirm, RunnerResult, RunnerStats } from '../runner.ts'
@@ -11,14 +12,13 @@ import { Signals } from '../signals.ts'
 import { Silence } from '../silence.ts'
 import { codeOf, isOverload, isTransient } from '../transient.ts'
 import type { Reject, Resolve, Rider } from './crowd.ts'
-import { Deadlines } from './deadlines.ts'
 import { breakerOpen, closedError, joinsItself, outcomeUnknown } from './errors.ts'
 import { Flight } from './flight.ts'
 import { Leftovers } from './keys.ts'
 import { Memory } from './memory.ts'
 import { Meter, type Outcome } from './meter.ts'
 import type { End, FlightTerms } from './parts.ts'
-import { type Body, type Run, type RunRoom, Seats } from './run.ts'
+import { type Body, type Due, type Run, type RunRoom, Seats } from './run.ts'
 import { type CallTerms, callTermsOf, type Settings } from './settings.ts'
 import { type SlotOwner, Slots } from './slots.ts'
 import { type Feed, RunnerParty } from './waits.ts'
@@ -41,7 +41,7 @@ export class Core implements SlotOwner, RunRoom {
   readonly slots: Slots<Flight>
   /** For calls that keep their slot while they back off, if these are capped. */
   readonly sessions: Limiter | undefined
-  readonly deadlines: Deadlines
+  readonly deadlines: Deadlines<Due>
   readonly graceMs: number
   readonly seats = new Seats()
   readonly meter: Meter
@@ -74,7 +74,7 @@ export class Core implements SlotOwner, RunRoom {
     this.confirm = settings.confirm
     this.graceMs = settings.graceMs
     this.#terms = { ...settings.terms, core: this, context: nobody }
-    this.deadlines = new Deadlines(runtime)
+    this.deadlines = new Deadlines(runtime, (item) => item.due())
     this.slots = new Slots(settings.concurrency, settings, runtime, this.deadlines, this)
     this.sessions =
       inSlotConcurrency === Number.POSITIVE_INFINITY

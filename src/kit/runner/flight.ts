@@ -4,6 +4,7 @@
 import { isAxError } from '../../core/errors.ts'
 import { type Context, enter } from '../context.ts'
 import { tell } from '../hooks.ts'
+import type { Place } from '../lineup.ts'
 import type { Waiter } from '../nested/graph.ts'
 import { retryDelay } from '../retry.ts'
 import { codeOf } from '../transient.ts'
@@ -24,7 +25,7 @@ import {
   type State,
 } from './parts.ts'
 import { type Body, Run, type RunOwner, type RunRoom } from './run.ts'
-import type { Claim, Place } from './slots.ts'
+import type { Claim } from './slots.ts'
 
 /**
  * There may be a million of these in a queue: what calls have in common is in their terms, and
@@ -36,8 +37,6 @@ export class Flight implements Claim, RunOwner, Waiter {
   resolve: Resolve
   reject: Reject
   // Its place in the queue, which the slots keep.
-  before: Flight | undefined = undefined
-  after: Flight | undefined = undefined
   place: Place = 'nowhere'
   index = -1
   readonly #task: Body
@@ -186,11 +185,9 @@ export class Flight implements Claim, RunOwner, Waiter {
 
   /** It waits no longer: with that error, or because its patience is at an end. */
   giveUp(error: unknown): void {
+    if (this.place === 'parked') this.#core.leftovers.leave(this)
     if (this.place === 'nowhere') this.more?.session?.abort(error)
-    else {
-      if (this.place === 'parked') this.#core.leftovers.leave(this)
-      enter(this.context, () => this.#core.slots.expire(this, error))
-    }
+    else enter(this.context, () => this.#core.slots.expire(this, error))
   }
 
   /** An attempt found no place. Where one before it ran, and nobody knows how far, that counts. */

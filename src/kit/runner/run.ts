@@ -2,10 +2,16 @@
 // May never decide what its end means, or tell of one end twice.
 
 import { type Context, captureContext, type Enter, enter } from '../context.ts'
+import type { Deadlines, Timed } from '../deadlines.ts'
 import type { Holder } from '../nested/graph.ts'
 import { awaiter, nameHolder, waitingHere } from '../nested/trace.ts'
 import type { RunnerContext } from '../runner.ts'
-import type { Deadlines, Due } from './deadlines.ts'
+
+/** A body or a call with a deadline. */
+export interface Due extends Timed {
+  /** Its time has come; it has no deadline any more. */
+  due(): void
+}
 
 /** A task, or the question whether it has taken effect. */
 export type Body = (context: RunnerContext) => unknown
@@ -15,7 +21,7 @@ export type Mark = 'timeout' | 'cancelled' | 'closed'
 
 /** What a runner provides for its bodies. */
 export interface RunRoom {
-  readonly deadlines: Deadlines
+  readonly deadlines: Deadlines<Due>
   readonly graceMs: number
   readonly seats: Seats
 }
