@@ -104,9 +104,9 @@ class Flight implements Holder {
  *   last one has left, the signal that was handed to the body is aborted with that reason.
  *   A caller without a signal never leaves.
  * - A body that calls for its own key would wait for itself: that call rejects with
- *   `NESTED_LIMIT`. (To join costs a look at who is waiting, 4 us.) So does, some 20 ms after it
- *   was made, one of the calls of bodies that wait for each other's keys, with a signal or not;
- *   limiters, maps and runners in such a ring count.
+ *   `NESTED_LIMIT`. (To join costs a look at who is waiting, 4 us.) So does, a quarter of a
+ *   second later or so, one of the calls of bodies that wait for each other's keys, under a signal
+ *   or not; limiters, maps and runners in such a ring count.
  * - Who calls after that, while the aborted body is still running, waits until it has ended, and
  *   then a body of his own is started: never two bodies of one key at a time.
  */
@@ -123,9 +123,9 @@ class Board implements Party {
   /** Bodies that run. */
   readonly flights = new Map<string, Flight>()
   readonly waiting = 0
-  /** Those who came to a body that was there. */
-  joined = 0
   ended = 0
+  /** Of those, the ones that others have come to. */
+  readonly #joins = new Set<Flight>()
   readonly #watch: Watch
   readonly #signals = new Signals<Rider>((rider, reason) => {
     rider.reject(reason)
@@ -147,6 +147,7 @@ class Board implements Party {
       const running = this.flights.get(key)
       if (running !== undefined) {
         if (waitingHere().has(running.name)) return Promise.reject(selfish(key))
+        this.#joins.add(running)
         this.#watch.wait()
         return this.#embark(find(running, task), signal, false)
       }
@@ -158,6 +159,11 @@ class Board implements Party {
     } catch (error) {
       return Promise.reject(error)
     }
+  }
+
+  get joined(): Flight | undefined {
+    for (const flight of this.#joins) return flight
+    return undefined
   }
 
   holders(): Iterable<Holder> {
@@ -192,7 +198,6 @@ class Board implements Party {
     return new Promise((resolve, reject) => {
       const rider = new Rider(flight, signal, isFirst, resolve, reject)
       flight.riders.add(rider)
-      if (!isFirst) this.joined += 1
       if (signal !== undefined) this.#signals.add(signal, rider)
     })
   }
@@ -200,7 +205,6 @@ class Board implements Party {
   #leave(rider: Rider, reason: unknown): void {
     const { flight } = rider
     if (!flight.riders.delete(rider)) return
-    if (!rider.isFirst) this.joined -= 1
     if (flight.riders.size === 0) flight.abandon(reason)
   }
 
@@ -211,12 +215,15 @@ class Board implements Party {
       flight.busy = false
       this.ended += 1
       this.flights.delete(flight.key)
+      this.#joins.delete(flight)
       const next = flight.successor
-      if (next !== undefined && !next.abandoned) this.#depart(next)
+      if (next !== undefined && !next.abandoned) {
+        this.#joins.add(next)
+        this.#depart(next)
+      }
       const riders = [...flight.riders]
       flight.riders.clear()
       for (const rider of riders) {
-        if (!rider.isFirst) this.joined -= 1
         if (rider.signal !== undefined) this.#signals.delete(rider.signal, rider)
         settle(rider)
       }

@@ -134,7 +134,7 @@ class Core implements Slots, Party {
   #concurrency: number
   #active = 0
   #paused = false
-  readonly joined = 0
+  readonly joined = undefined
   ended = 0
   /** Hand-overs since the last turn, and those who wait for the next. */
   #streak = 0

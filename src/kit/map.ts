@@ -401,7 +401,7 @@ class Mapping<I, O>
   // What others may know of who waits for results: see nested/watch.ts. Slots are the limiter's.
 
   readonly waiting = 0
-  readonly joined = 0
+  readonly joined = undefined
   readonly ended = 0
 
   holders(): Iterable<Berth> {

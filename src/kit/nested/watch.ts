@@ -10,7 +10,11 @@ import { ask } from './trace.ts'
 
 /** How long no body must have ended before it is looked; twice as long each time. */
 const STALL_MS = 20
-/** The longest pause between looks for those who wait for one body, while others end. */
+/**
+ * For those who wait for one certain body it is looked later, since there the body is seldom slow
+ * because of a ring; and while other bodies end, again and again, with pauses of at most so long.
+ */
+const LATE_MS = 250
 const BUSY_MS = 5_000
 /** Waiting calls of a party that are asked at the first look, the newest first (4 us each). */
 const FIRST_LOOK = 256
@@ -20,8 +24,11 @@ const LONGEST_LOOK = 4096
 export interface Party {
   /** How many wait until a body has ended, whichever it is. */
   readonly waiting: number
-  /** How many wait for one certain body: that others end is no help to them. */
-  readonly joined: number
+  /**
+   * Of all certain bodies that somebody waits for, so that it is no help if others end: the one
+   * that has been waited for the longest.
+   */
+  readonly joined: object | undefined
   /** Goes up whenever a body has ended. */
   readonly ended: number
   /** Where its bodies run. */
@@ -30,7 +37,7 @@ export interface Party {
   waits(note: (wait: Wait) => void, most: number): void
 }
 
-/** Watches over a party: looks when it has stalled. */
+/** Watches over a party: looks when it has stalled, or one body has been waited for too long. */
 export class Watch {
   readonly #party: Party
   readonly #runtime: Runtime
@@ -38,6 +45,7 @@ export class Watch {
   #isArmed = false
   #delay = STALL_MS
   #ended = 0
+  #joined: object | undefined
 
   constructor(party: Party, runtime: Runtime) {
     this.#party = party
@@ -56,6 +64,7 @@ export class Watch {
     this.enroll()
     this.#delay = STALL_MS
     this.#ended = this.#party.ended
+    this.#joined = undefined
     this.#arm()
   }
 
@@ -66,12 +75,17 @@ export class Watch {
 
   #check(): void {
     this.#isArmed = false
-    const { waiting, joined, ended } = this.#party
-    if (waiting + joined === 0) return
+    const { waiting, ended, joined } = this.#party
+    if (waiting === 0 && joined === undefined) return
     const goesOn = ended !== this.#ended
+    const isNew = joined !== this.#joined
     this.#ended = ended
-    if (goesOn && joined === 0) {
-      this.#delay = STALL_MS
+    this.#joined = joined
+    // While bodies end, who waits for a slot gets on; and who waits for one body has it slow once.
+    const isLate = joined !== undefined && !isNew && this.#delay >= LATE_MS
+    const isStuck = !goesOn && waiting > 0
+    if (!isLate && !isStuck) {
+      this.#delay = joined === undefined ? STALL_MS : LATE_MS
       this.#arm()
       return
     }
@@ -106,8 +120,8 @@ function listen(): void {
   listening = true
   beforeEnd(() => {
     // Nothing is left that could end a body. Once: to look makes the process go on for a turn.
-    const busy = alive().filter(({ waiting, joined }) => waiting + joined > 0)
-    const state = busy.map(({ waiting, joined, ended }) => `${waiting} ${joined} ${ended}`).join()
+    const busy = alive().filter(({ waiting, joined }) => waiting > 0 || joined !== undefined)
+    const state = busy.map(({ waiting, ended }) => `${waiting} ${ended}`).join()
     if (state === '' || state === lastState) return
     lastState = state
     look(systemRuntime, Number.POSITIVE_INFINITY, () => {})

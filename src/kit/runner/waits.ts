@@ -56,9 +56,10 @@ export class RunnerParty implements Party {
     return feeds.size + slots.waiting + (sessions?.stats().waiting ?? 0)
   }
 
-  get joined(): number {
-    const { joins, leftovers } = this.#core
-    return joins.size + [...leftovers.waiting()].length
+  get joined(): object | undefined {
+    for (const flight of this.#core.joins) return flight
+    for (const flight of this.#core.leftovers.waiting()) return flight
+    return undefined
   }
 
   get ended(): number {
