@@ -2,13 +2,12 @@
 // May never decide what comes next: the map hears of each end, with the slot still held.
 
 import { type Context, enter } from './context.ts'
-import { Holder, type Watch } from './nested.ts'
+import { Berth } from './nested/trace.ts'
 import { Failure } from './results.ts'
 import { attempt, listen } from './slot.ts'
 
 /** The map that a lane belongs to. */
 export interface LaneOwner<I, O, C> {
-  readonly watch: Watch
   /** The async context of whoever called for the map: bodies see it. */
   readonly caller: Context
   /** What every body is handed. */
@@ -21,7 +20,7 @@ export interface LaneOwner<I, O, C> {
 }
 
 /** Reused for one item after another, so that its functions are made once and not per item. */
-export class Lane<I, O, C> extends Holder {
+export class Lane<I, O, C> extends Berth {
   readonly #owner: LaneOwner<I, O, C>
   index = 0
   /** Ends its stay in the slot it was given by a ticket; undefined: the slot was taken. */
@@ -29,7 +28,7 @@ export class Lane<I, O, C> extends Holder {
   #item: I | undefined
 
   constructor(owner: LaneOwner<I, O, C>) {
-    super(owner.watch)
+    super()
     this.#owner = owner
   }
 

@@ -6,40 +6,17 @@ import { boolean, callable, checkOptions, countOf } from '../core/options.ts'
 import { type Context, contextOf, enter } from './context.ts'
 import { Fifo } from './fifo.ts'
 import { Lane, type LaneOwner } from './lane.ts'
-import { follow, type Holder, type Supply, type Waiter, type Watch } from './nested.ts'
+import type { MapContext, MapOptions, Slots } from './map-options.ts'
+import type { Block, Wait, Waiter } from './nested/graph.ts'
+import type { Berth } from './nested/trace.ts'
+import { enroll, type Party } from './nested/watch.ts'
+import { nestedLimit } from './refusals.ts'
 import { Failure, NOTHING, Results } from './results.ts'
 import { optionalSignal, Signals } from './signals.ts'
 import { type Pulled, Source } from './source.ts'
 import type { Entry } from './waiting.ts'
 
-export interface MapContext {
-  /** Aborted when the results of bodies that still run are of no interest any more. */
-  readonly signal: AbortSignal
-}
-
-export interface MapOptions {
-  /** Results in the order of their items (default), or as they come. */
-  readonly ordered?: boolean | undefined
-  /** How many results may lie waiting for the consumer; default: the concurrency. */
-  readonly buffer?: number | undefined
-  /** Ends all of it: the consumer gets the reason of the signal. */
-  readonly signal?: AbortSignal | undefined
-}
-
-/** What a limiter lends: slots, taken at once or waited for. */
-export interface Slots {
-  readonly concurrency: number
-  /** Calls that wait, tickets included. */
-  readonly waiting: number
-  readonly free: boolean
-  readonly watch: Watch
-  take(): boolean
-  give(): void
-  keeps(others: number): boolean
-  proceed(run: () => void): void
-  ticket(task: () => unknown, reject: (error: unknown) => void, context: Context): Entry
-  withdraw(ticket: Entry): void
-}
+export type { MapContext, MapOptions, Slots }
 
 /** Everyone who iterates under somebody's signal; empty when nobody does. */
 const aborts = new Signals<(reason: unknown) => void>((stop, reason) => stop(reason))
@@ -78,10 +55,9 @@ type Fn<I> = (item: I, index: number, context: MapContext) => unknown
 type Taker = Waiter
 
 class Mapping<I, O>
-  implements AsyncIterableIterator<O>, Supply, Pulled<I>, LaneOwner<I, O, MapContext>
+  implements AsyncIterableIterator<O>, Party, Pulled<I>, LaneOwner<I, O, MapContext>
 {
   readonly slots: Slots
-  readonly watch: Watch
   readonly fn: Fn<I>
   /** What every body is handed; makes its signal when somebody looks at it. */
   readonly context: MapContext
@@ -123,7 +99,6 @@ class Mapping<I, O>
     signal: AbortSignal | undefined,
   ) {
     this.slots = slots
-    this.watch = slots.watch
     this.#source = source
     this.fn = fn
     this.#ordered = ordered
@@ -166,12 +141,12 @@ class Mapping<I, O>
 
   #isTurnDue(): boolean {
     this.#streak = 0
-    return this.watch.runtime.monotonic() - this.#rested >= BURST_MS
+    return this.slots.runtime.monotonic() - this.#rested >= BURST_MS
   }
 
   /** Results and bodies that come without a pause would keep timers and I/O out. */
   #later(value: O): Promise<IteratorResult<O>> {
-    const { runtime } = this.watch
+    const { runtime } = this.slots
     return new Promise((resolve) => {
       runtime.soon(() => {
         this.#rested = runtime.monotonic()
@@ -222,7 +197,7 @@ class Mapping<I, O>
 
   #open(): void {
     this.#opened = true
-    this.#unfollow = follow(this)
+    if (this.slots.watch !== undefined) this.#unfollow = enroll(this)
     const signal = this.#signal
     if (signal?.aborted) this.#abort(signal.reason)
     else if (signal !== undefined) aborts.add(signal, this.#abort)
@@ -250,7 +225,7 @@ class Mapping<I, O>
     for (let count = 0; this.#item === NOTHING && this.#room(); count += 1) {
       if (this.#running + this.#tickets.size >= slots.concurrency) break
       if (count === BURST) {
-        slots.watch.runtime.soon(() => this.#more())
+        slots.runtime.soon(() => this.#more())
         break
       }
       if (!slots.free) this.#queue()
@@ -271,11 +246,12 @@ class Mapping<I, O>
     if (idle !== undefined) return idle
     const lane = new Lane(this)
     this.#lanes.push(lane)
+    this.slots.berths.add(lane)
     return lane
   }
 
   #forget(): void {
-    for (const lane of this.#lanes) this.watch.remove(lane)
+    for (const lane of this.#lanes) this.slots.berths.delete(lane)
   }
 
   #release(lane: Lane<I, O, MapContext>): void {
@@ -422,17 +398,43 @@ class Mapping<I, O>
     return signal
   }
 
-  pending(): { waiter: Waiter; running: Holder | undefined } | undefined {
+  // What others may know of who waits for results: see nested/watch.ts. Slots are the limiter's.
+
+  readonly waiting = 0
+  readonly joined = undefined
+  readonly ended = 0
+
+  holders(): Iterable<Berth> {
+    return this.#lanes
+  }
+
+  waits(note: (wait: Wait) => void): void {
     const waiter = this.#takers.peek()
-    if (waiter === undefined) return undefined
-    if (this.#running === 0) {
-      return this.#tickets.size === 0 ? undefined : { waiter, running: undefined }
+    const block = this.#block()
+    if (waiter === undefined || block === undefined) return
+    const started = this.#started
+    const running = this.#running
+    const isSame = () => started === this.#started && running === this.#running
+    note({
+      waiter,
+      blocks: [block],
+      holds: () => this.#takers.peek() === waiter && isSame(),
+      refuse: () => this.#fail(nestedLimit()),
+    })
+  }
+
+  /** What the next result waits for: a body, or any of several, or a slot. */
+  #block(): Block | undefined {
+    const running = this.#lanes.filter((lane) => lane.busy)
+    const next = running.filter((lane) => lane.index === this.#results.taken)
+    if (this.#ordered && next.length > 0) return { holders: next, enough: 1 }
+    if (this.#tickets.size === 0) {
+      // A source that is asked may bring one that starts at once.
+      const isAll = running.length > 0 && !this.#source.isBusy
+      return isAll ? { holders: running, enough: running.length } : undefined
     }
-    const next = (lane: Lane<I, O, MapContext>) =>
-      lane.index === this.#results.taken || !this.#ordered
-    const running = this.#lanes.filter((lane) => lane.busy && next(lane))
-    // Without an order any of several may bring the next result.
-    return running.length === 1 ? { waiter, running: running[0] } : undefined
+    const holders = [...this.slots.berths].filter((berth) => berth.busy)
+    return { holders, enough: Math.max(this.slots.concurrency, holders.length) }
   }
 }
 

@@ -449,7 +449,11 @@ export const CASES: readonly Case[] = [
   {
     id: 'B23',
     title: 'single flight',
-    where: ['test/kit/inflight.test.ts', 'test/kit/nested.test.ts'],
+    where: [
+      'test/kit/inflight.test.ts',
+      'test/kit/nested-inflight.test.ts',
+      'test/kit/nested.test.ts',
+    ],
   },
   {
     id: 'B24',
@@ -479,7 +483,13 @@ export const CASES: readonly Case[] = [
   {
     id: 'B28',
     title: 'nested use that could never end',
-    where: ['test/kit/nested.test.ts'],
+    where: [
+      'test/kit/nested-inflight.test.ts',
+      'test/kit/nested-process.test.ts',
+      'test/kit/nested-random.test.ts',
+      'test/kit/nested-runner.test.ts',
+      'test/kit/nested.test.ts',
+    ],
   },
   {
     id: 'B29',
