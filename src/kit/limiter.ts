@@ -11,7 +11,8 @@ import {
   type LimiterOptions,
   type LimitOptions,
 } from './limiter-options.ts'
-import { type MapContext, type MapOptions, mapOver, type Slots } from './map.ts'
+import type { MapContext, MapOptions, Slots } from './map-options.ts'
+import { mapOver } from './map-over.ts'
 import { type Desk, type Queued, Watch } from './nested.ts'
 import { Rooms } from './rooms.ts'
 import { type Runtime, systemRuntime } from './runtime.ts'
