@@ -11,7 +11,8 @@ import {
   type LimiterOptions,
   type LimitOptions,
 } from './limiter-options.ts'
-import { type MapContext, type MapOptions, mapOver, type Slots } from './map.ts'
+import type { MapContext, MapOptions, Slots } from './map-options.ts'
+import { mapOver } from './map-over.ts'
 import type { Block, Wait } from './nested/graph.ts'
 import type { Berth } from './nested/trace.ts'
 import { type Party, Watch } from './nested/watch.ts'

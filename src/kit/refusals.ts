@@ -35,3 +35,8 @@ export function nestedLimit(): AxError {
       "make them when the outer body is done (nested: 'queue' waits all the same).",
   )
 }
+
+/** What bodies of a map are told whose results nobody waits for any more. */
+export function mapEnded(cause: unknown): AxError {
+  return new AxError('CANCELLED', 'Nobody waits for the results of this map any more.', { cause })
+}

@@ -240,7 +240,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'C72',
     title: 'mapping over an endless source pulls only what it can use',
-    where: ['test/kit/map.test.ts', 'test/kit/runner-batch.test.ts'],
+    where: ['test/kit/map-turns.test.ts', 'test/kit/map.test.ts', 'test/kit/runner-batch.test.ts'],
   },
   {
     id: 'C74',
@@ -369,6 +369,7 @@ export const CASES: readonly Case[] = [
       'test/kit/inflight.test.ts',
       'test/kit/limiter-turns.test.ts',
       'test/kit/limiter.test.ts',
+      'test/kit/map-turns.test.ts',
       'test/kit/map.test.ts',
       'test/kit/retry.test.ts',
       'test/kit/runner-keys.test.ts',
