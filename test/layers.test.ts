@@ -17,6 +17,7 @@ const DOORS: readonly Layer[] = [
   { files: 'kit/runtime.ts', may: ['core/', 'kit/', 'node:'] },
   { files: 'kit/context.ts', may: ['core/', 'kit/', 'node:'] },
   { files: 'kit/channel.ts', may: ['core/', 'kit/', 'node:'] },
+  { files: 'kit/resources.ts', may: ['core/', 'kit/', 'node:'] },
 ]
 
 /** Nobody but testing itself imports testing, and nobody but the command imports the command. */
@@ -151,6 +152,7 @@ describe('the test of layers', () => {
   const allowed: readonly [path: string, specifier: string][] = [
     ['core/a.ts', './errors.ts'],
     ['kit/context.ts', 'node:async_hooks'],
+    ['kit/resources.ts', 'node:async_hooks'],
     ['kit/heap.ts', '../core/errors.ts'],
     ['store/memory.ts', '../kit/heap.ts'],
     ['stores/sqlite/port.ts', './schema.ts'],

@@ -2,8 +2,9 @@
 // May never do what one of the parts should: each method is a few lines.
 
 import { type Duration, toMs } from '../core/duration.ts'
-import type { JobEvent } from '../core/job.ts'
-import { boolean, callable, oneOf, refuseUnknown } from '../core/options.ts'
+import { checkName } from '../core/id.ts'
+import type { JobEvent, NewJob } from '../core/job.ts'
+import { boolean, callable, checkOptions, oneOf, refuseValue } from '../core/options.ts'
 import { resolvePoolChange } from '../core/pools.ts'
 import type {
   Explanation,
@@ -15,24 +16,32 @@ import type {
   PoolOptionsChange,
   Snapshot,
   TypePolicy,
-  ZombieRecord,
 } from '../core/types.ts'
 import { snapshotOf, viewOf } from '../core/view.ts'
-import { Breath } from '../kit/breath.ts'
+import type { JobZombie } from '../core/zombie.ts'
 import type { Runtime } from '../kit/runtime.ts'
-import { LIMITS } from '../store/limits.ts'
 import type { Hint, Store } from '../store/store.ts'
 import { Client } from './client.ts'
 import { checkBatch, checkEdges, checkSource } from './errors.ts'
 import { EVENT_NAMES, type EventName, type SchedulerEvents } from './events.ts'
 import type { HandlePowers } from './handle.ts'
 import { closedError, Hub } from './hub.ts'
+import { Intake } from './intake.ts'
 import { Keeper } from './keeper.ts'
-import { resolveOptions, type SchedulerOptions, type Settings } from './options.ts'
+import { KnownTypes } from './known.ts'
+import {
+  checkExtras,
+  checkId,
+  resolveOptions,
+  type SchedulerOptions,
+  type Settings,
+} from './options.ts'
 import { Pulse } from './pulse.ts'
 import { Quiet } from './quiet.ts'
-import { type EventsOptions, Reader } from './reader.ts'
+import { checkEvents, checkFilter, type EventsOptions, Reader } from './reader.ts'
 import { type Handler, Registry } from './registry.ts'
+import { Setup } from './setup.ts'
+import { addAll, type JobSource } from './stream.ts'
 import { goneError, Waiters } from './waiters.ts'
 import { Worker } from './worker.ts'
 
@@ -73,6 +82,8 @@ export abstract class SchedulerBase {
   readonly #hub: Hub
   readonly #registry: Registry
   readonly #client: Client
+  readonly #setup: Setup
+  readonly #intake: Intake
   readonly #reader: Reader
   readonly #worker: Worker
   readonly #pulse: Pulse
@@ -80,11 +91,9 @@ export abstract class SchedulerBase {
   readonly #waiters: Waiters
   readonly #quiet: Quiet
   readonly #ownsStore: boolean
-  #opening: Promise<void> | undefined
   #starting: Promise<void> | undefined
   #ready = false
   #closing: Promise<void> | undefined
-  #unwatch: () => Promise<void> = async () => {}
 
   constructor(
     options: number | SchedulerOptions | undefined,
@@ -104,7 +113,12 @@ export abstract class SchedulerBase {
       },
       cancel: (id, reason) => this.cancel(id, reason),
     }
-    this.#client = new Client(this.#hub, this.#registry, powers)
+    this.#client = new Client(this.#hub, powers)
+    const known = new KnownTypes(this.#hub)
+    this.#setup = new Setup(this.#hub, this.#registry, known)
+    this.#intake = new Intake(this.#hub, this.#registry, known, () => {
+      return this.#closing === undefined ? this.#begin() : this.#open()
+    })
     this.#reader = new Reader(this.#hub)
     this.#worker = new Worker(
       this.#hub,
@@ -112,6 +126,7 @@ export abstract class SchedulerBase {
       {
         progress: (run, value) => {
           if (!run.counts) return
+          this.#worker.alive(run)
           run.progress = value
           const { emitter } = this.#hub
           emitter.emit('job:progress', { job: run.job.id, attempt: run.attempt, value })
@@ -156,16 +171,24 @@ export abstract class SchedulerBase {
     policyOrHandler: TypePolicy<P> | ((context: JobContext<P>) => R | PromiseLike<R>),
     handler?: (context: JobContext<P>) => R | PromiseLike<R>,
   ): TypeHandle<P, R> {
-    if (typeof policyOrHandler === 'function') {
+    if (typeof policyOrHandler === 'function' && handler === undefined) {
       this.#registry.define(type, {}, policyOrHandler as Handler)
     } else this.#registry.define(type, policyOrHandler as TypePolicy, handler as Handler)
     if (this.#ready) {
       this.#announce()
       this.#worker.wake()
     }
+    this.#setup.typesCame()
     return {
       type,
-      submit: (payload, options = {}) => this.addJob<P, R>({ ...options, type, payload }),
+      submit: (payload, options) => {
+        try {
+          if (options !== undefined) checkExtras(type, options)
+        } catch (error) {
+          return Promise.reject(error)
+        }
+        return this.addJob<P, R>({ ...options, type, payload })
+      },
     }
   }
 
@@ -173,9 +196,10 @@ export abstract class SchedulerBase {
   addJob<P, R>(job: JobInput<P, R>): Promise<JobHandle<R>> {
     try {
       this.#checkOpen()
-      const prepared = this.#client.prepare(job as JobInput)
-      const insert = () => this.#client.insertOne(prepared) as Promise<JobHandle<R>>
-      return this.#ready ? insert() : this.#begin().then(insert)
+      const prepared = this.#intake.prepare(job as JobInput)
+      const insert = (ready: NewJob) => this.#client.insertOne(ready) as Promise<JobHandle<R>>
+      if (prepared instanceof Promise) return this.#late(prepared).then(insert)
+      return this.#ready ? insert(prepared) : this.#begin().then(() => insert(prepared))
     } catch (error) {
       return Promise.reject(error)
     }
@@ -190,30 +214,19 @@ export abstract class SchedulerBase {
   }
 
   /**
-   * Stores any number of jobs, a thousand at a time, pulling from the source only as they are
-   * stored. Not atomic: what was stored before an error stays. Resolves with how many were new.
+   * Stores any number of jobs, at most a thousand at a time and no more than their pools have room
+   * for, pulling from the source only as they are stored. Not atomic: what was stored before an
+   * error stays. Resolves with how many were new.
    */
-  async addMany(jobs: Iterable<JobInput> | AsyncIterable<JobInput>): Promise<number> {
+  async addMany(jobs: JobSource): Promise<number> {
     checkSource(jobs)
-    let added = 0
-    let batch: JobInput[] = []
-    const breath = new Breath(this.#settings.runtime)
-    const store = async () => {
-      const handles = await this.addJobs(batch)
-      added += handles.filter((handle) => handle.added).length
-      batch = []
-      await breath.take()
-    }
-    for await (const job of jobs) {
-      batch.push(job)
-      if (batch.length === LIMITS.chunk) await store()
-    }
-    await store()
-    return added
+    const parts = { intake: this.#intake, client: this.#client, runtime: this.#settings.runtime }
+    return addAll(jobs, parts, () => this.#begin())
   }
 
   /** What is known about a job, or null. A copy. */
   async job(id: string): Promise<Job | null> {
+    checkId(id)
     await this.#open()
     const job = (await this.#hub.store.get([id]))[0] ?? null
     return job === null ? null : viewOf(job, this.#worker.progressOf(id))
@@ -221,6 +234,7 @@ export abstract class SchedulerBase {
 
   /** The jobs that match, in order of submission, read page by page. */
   async *jobs(filter: JobFilter = {}): AsyncGenerator<Job> {
+    checkFilter(filter)
     await this.#open()
     yield* this.#reader.jobs(filter)
   }
@@ -233,12 +247,15 @@ export abstract class SchedulerBase {
 
   /** Why a job is where it is, in one sentence. */
   async explain(id: string): Promise<Explanation> {
+    checkId(id)
     await this.#open()
     return this.#reader.explain(id)
   }
 
   /** True if this call ended a job that had not ended: it will not succeed any more. */
   async cancel(id: string, reason?: string): Promise<boolean> {
+    checkId(id)
+    if (reason !== undefined && typeof reason !== 'string') refuseValue('reason', reason, 'a text')
     await this.#open()
     return this.#client.cancel(id, reason)
   }
@@ -249,14 +266,17 @@ export abstract class SchedulerBase {
    * Rejects with KEY_TAKEN or DEPENDENCY_FAILED where a rule forbids it.
    */
   async retry(id: string, options: { readonly downstream?: boolean } = {}): Promise<boolean> {
-    refuseUnknown('retry', options, ['downstream'])
-    const downstream = boolean('downstream', options.downstream ?? false)
+    checkId(id)
+    checkOptions('retry', options, ['downstream'])
+    const { downstream = false } = options
+    boolean('downstream', downstream)
     await this.#open()
     return this.#client.retry(id, downstream)
   }
 
   /** Settings of one pool, stored for all workers; they win over what processes bring along. */
   pool(name: string): PoolHandle {
+    checkName('The name of a pool', name, 'INVALID_OPTION')
     const configure = async (change: PoolOptionsChange) => {
       const terms = resolvePoolChange(name, change)
       await this.#open()
@@ -283,12 +303,13 @@ export abstract class SchedulerBase {
    * closed). Rejects with GONE, naming the oldest entry, where retention has taken what was asked.
    */
   async *events(options: EventsOptions = {}): AsyncGenerator<JobEvent> {
+    checkEvents(options)
     await this.#open()
     yield* this.#reader.events(options, () => this.#closing !== undefined)
   }
 
   /** Bodies of this process that were told to stop, did not, and no longer count. */
-  zombies(): ZombieRecord[] {
+  zombies(): JobZombie[] {
     return this.#worker.zombies()
   }
 
@@ -314,8 +335,9 @@ export abstract class SchedulerBase {
    * with CLOSED. Idempotent; asked again with a shorter `drainMs`, it waits no longer than that.
    */
   async close(options: { readonly drainMs?: Duration } = {}): Promise<void> {
-    refuseUnknown('close', options, ['drainMs'])
-    const drainMs = toMs(options.drainMs ?? DRAIN_MS, 'drainMs')
+    checkOptions('close', options, ['drainMs'])
+    const { drainMs: given = DRAIN_MS } = options
+    const drainMs = toMs(given, 'drainMs')
     this.#closing ??= this.#close()
     const patience = this.#hub.runtime.after(drainMs, () => this.#worker.abortAll())
     await this.#closing
@@ -333,11 +355,21 @@ export abstract class SchedulerBase {
     // A handler may add jobs while its scheduler drains: its lease alone is the condition.
     if (fence === undefined) this.#checkOpen()
     checkBatch(inputs)
-    const jobs = Array.from(inputs, (input, index) => this.#client.prepare(input, index))
+    const prepared = this.#intake.prepareAll(inputs)
+    const jobs = prepared instanceof Promise ? await prepared : prepared
     checkEdges(jobs)
+    if (fence === undefined) this.#checkOpen()
     if (!this.#ready) await this.#begin()
     if (jobs.length === 0) return []
     return this.#client.insert(jobs, fence)
+  }
+
+  /** What had to be looked up first: this process may have closed meanwhile. */
+  async #late(prepared: Promise<NewJob>): Promise<NewJob> {
+    const job = await prepared
+    if (this.#ready) this.#checkOpen()
+    else await this.#begin()
+    return job
   }
 
   async #begin(): Promise<void> {
@@ -345,24 +377,8 @@ export abstract class SchedulerBase {
     await (this.#settings.autoStart ? this.start() : this.#open())
   }
 
-  #open(): Promise<void> {
-    this.#opening ??= this.#doOpen().catch((error) => {
-      this.#opening = undefined
-      throw error
-    })
-    return this.#opening
-  }
-
-  async #doOpen(): Promise<void> {
-    const { store } = this.#hub
-    await store.open()
-    for (const [pool, terms] of this.#settings.pools) {
-      await store.configure({ pool, by: 'start', terms })
-    }
-    const { ageing, budget } = this.#settings
-    if (ageing !== undefined) await store.configure({ ageing })
-    if (budget !== undefined) await store.configure({ budget })
-    this.#unwatch = await store.watch((hint) => this.#hub.hint(hint))
+  async #open(): Promise<void> {
+    await this.#setup.open()
     if (!this.#settings.autoStart) this.#ready = true
   }
 
@@ -377,8 +393,10 @@ export abstract class SchedulerBase {
 
   async #close(): Promise<void> {
     this.#worker.stop()
-    if (this.#opening !== undefined) {
-      await this.#opening.catch(() => {})
+    this.#client.close()
+    this.#setup.close()
+    if (this.#setup.isBegun) {
+      await this.#setup.open().catch(() => {})
       await this.#starting?.catch(() => {})
       this.#worker.stop()
       this.#announce()
@@ -387,9 +405,10 @@ export abstract class SchedulerBase {
       await this.#worker.lastWords().catch(() => {})
       await this.#pulse.stop().catch(() => {})
       await this.#warnOfLoss()
-      await this.#unwatch().catch(() => {})
+      await this.#setup.unwatch().catch(() => {})
       this.#hub.hint(NOTHING_NEW)
     }
+    this.#worker.close()
     this.#waiters.close()
     this.#quiet.close()
     if (this.#ownsStore) await this.#hub.store.close()

@@ -3,6 +3,7 @@
 
 import type { BreakerOptions } from '../core/breaker.ts'
 import type { Duration } from '../core/duration.ts'
+import type { CallZombie } from '../core/zombie.ts'
 import type { AdaptiveOptions } from './adaptive.ts'
 import type { RetryOptions } from './retry.ts'
 import { runBatch } from './runner/batch.ts'
@@ -44,7 +45,13 @@ export interface RunnerOptions {
   readonly runtime?: Runtime | undefined
 }
 
-export interface RunnerRetry extends Omit<RetryOptions, 'signal' | 'runtime'> {
+export interface RunnerRetry extends Omit<RetryOptions, 'runtime'> {
+  /**
+   * Ends retrying, of all calls or of one: a call that waits for its next attempt rejects with the
+   * reason of the signal at once, and none makes a further one. First attempts are made, and what
+   * runs is not interrupted: that is what the `signal` of a call is for.
+   */
+  readonly signal?: AbortSignal | undefined
   /** Back off without giving the slot up: for a session that must go on over one connection. */
   readonly inSlot?: boolean | undefined
   /** How many calls may do so at once; default: as many as there are slots. */
@@ -130,7 +137,7 @@ export interface RunnerStats {
   readonly failed: number
   readonly cancelled: number
   readonly deduplicated: number
-  /** Attempts that are over. */
+  /** Attempts that are over. To ask `confirm` is one only if that fails. */
   readonly attempts: number
   /** Attempts that were not the first of their call. */
   readonly retried: number
@@ -145,16 +152,6 @@ export interface RunnerStats {
   /** Calls that succeeded, per second, over the last ten seconds. */
   readonly throughput: number
   readonly concurrency: number
-}
-
-/** A body that was told to stop, did not, and no longer holds a slot. */
-export interface RunnerZombie {
-  readonly key: string
-  readonly attempt: number
-  /** Milliseconds since 1970. */
-  readonly startedAt: number
-  /** When its grace was over. */
-  readonly since: number
 }
 
 export interface BatchOptions<I> {
@@ -193,11 +190,13 @@ export interface Runner extends AsyncDisposable {
   concurrency: number
   /** O(1) in the number of calls. */
   stats(): RunnerStats
-  zombies(): RunnerZombie[]
+  /** Bodies that were told to stop, did not, and no longer hold a slot. */
+  zombies(): CallZombie[]
   /**
    * Calls `fn` for every item, and settles all of them; an item that fails is reported, never
    * thrown. The source is pulled from only when a slot is free. When `stopWhen` is met, what is
    * running is seen to its end, and the rest of the source is read and reported as skipped.
+   * An item for which no slot could ever come free is rejected with `NESTED_LIMIT`.
    * Rejects only if the source itself throws.
    */
   batch<I, O>(
@@ -220,8 +219,11 @@ export interface Runner extends AsyncDisposable {
  * or with an error of the runner.
  *
  * - One call per key at a time: who comes while it is under way shares its outcome.
- *   The first caller's task and options hold. A body that would wait for a call of its own key
- *   is told so: `NESTED_LIMIT`.
+ *   The first caller's task and options hold.
+ * - `NESTED_LIMIT` is for a call in a body that waits for it, if that could never end: at once for
+ *   the body's own key; soon for keys that wait for each other, and for other keys when every
+ *   slot is held by such a body, unless the call gives up by itself (`enqueueTimeout`, a signal)
+ *   or a body's time is limited. Limiters, maps and single flights in such a ring count.
  * - Each attempt queues for a slot of its own, at the tail of its priority; backing off holds
  *   none (but see `retry.inSlot`). `QUEUE_OVERFLOW` is for first attempts; `ENQUEUE_TIMEOUT` and
  *   `BREAKER_OPEN` end the call.
