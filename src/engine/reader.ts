@@ -61,7 +61,11 @@ export class Reader {
     const { store } = this.#hub
     const job = await this.#known(id)
     const standing = await store.standing(id)
-    return explain(job, { standing, now: await store.time() })
+    const facts = { standing, now: await store.time() }
+    if (job.status !== 'running') return explain(job, facts)
+    const workers = await store.workers()
+    const leaseHolderAlive = workers.some(({ holder }) => holder === job.lease?.holder)
+    return explain(job, { ...facts, leaseHolderAlive })
   }
 
   /** `isClosed` ends a follower that has read everything. */
