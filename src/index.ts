@@ -21,8 +21,8 @@ export type {
   PoolOptions,
   Snapshot,
   TypePolicy,
-  ZombieRecord,
 } from './core/types.ts'
+export type { ZombieRecord } from './core/zombie.ts'
 export type { EventName, SchedulerEvents } from './engine/events.ts'
 export { TaskGateway } from './engine/gateway.ts'
 export type { Logger } from './engine/logger.ts'
@@ -50,7 +50,6 @@ export {
   type RunnerResult,
   type RunnerRetry,
   type RunnerStats,
-  type RunnerZombie,
 } from './kit/runner.ts'
 export type { Runtime, Timer } from './kit/runtime.ts'
 export type { Percentiles } from './kit/stats.ts'

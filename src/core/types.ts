@@ -169,17 +169,6 @@ export interface Explanation {
   readonly position?: number
 }
 
-/** A body that was told to stop, did not, and no longer counts. */
-export interface ZombieRecord {
-  readonly id: string
-  readonly type: string
-  readonly attempt: number
-  readonly startedAt: number
-  /** When its grace was over. */
-  readonly since: number
-  readonly worker: string
-}
-
 export interface JobFilter {
   readonly status?: JobStatus | readonly JobStatus[]
   readonly type?: string

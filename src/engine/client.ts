@@ -5,7 +5,6 @@ import { AxError } from '../core/errors.ts'
 import { idMaker } from '../core/id.ts'
 import type { Fact, NewJob, StoredJob } from '../core/job.ts'
 import { decide } from '../core/machine.ts'
-import { refuseValue } from '../core/options.ts'
 import { type SubmitContext, toNewJob } from '../core/submit.ts'
 import type { JobHandle, JobInput } from '../core/types.ts'
 import { Breath } from '../kit/breath.ts'
@@ -82,7 +81,6 @@ export class Client {
 
   /** True if this call ended a job that had not ended. */
   async cancel(id: string, reason?: string): Promise<boolean> {
-    if (reason !== undefined && typeof reason !== 'string') refuseValue('reason', reason, 'a text')
     const job = (await this.#hub.store.get([id]))[0] ?? null
     if (job === null) throw unknownJob(id)
     const fact: Fact = reason === undefined ? { type: 'cancel' } : { type: 'cancel', reason }

@@ -5,7 +5,15 @@ import { AxError } from '../core/errors.ts'
 import { explain } from '../core/explain.ts'
 import { checkName } from '../core/id.ts'
 import { type JobEvent, type JobStatus, STATUSES, type StoredJob } from '../core/job.ts'
-import { boolean, integer, oneOf, plain, refuseUnknown, refuseValue } from '../core/options.ts'
+import {
+  boolean,
+  checkOptions,
+  integer,
+  oneOf,
+  plain,
+  refuseUnknown,
+  refuseValue,
+} from '../core/options.ts'
 import type { Explanation, Job, JobFilter } from '../core/types.ts'
 import { viewOf } from '../core/view.ts'
 import { optionalSignal } from '../kit/signals.ts'
@@ -70,11 +78,7 @@ export class Reader {
 
   /** `isClosed` ends a follower that has read everything. */
   async *events(options: EventsOptions, isClosed: () => boolean): AsyncGenerator<JobEvent> {
-    refuseUnknown('events', plain('The options of events', options), ['after', 'follow', 'signal'])
-    const { follow = false } = options
-    const signal = optionalSignal(options.signal)
-    boolean('follow', follow)
-    if (options.after !== undefined) integer('after', options.after, 0)
+    const { follow = false, signal } = options
     for (let after = options.after; ; ) {
       signal?.throwIfAborted()
       // Listening begins before reading: what is written in between is not missed.
@@ -94,11 +98,8 @@ export class Reader {
   }
 
   async #queryOf(filter: JobFilter): Promise<ListQuery> {
-    refuseUnknown('jobs', plain('The filter of jobs', filter), FILTER_KEYS)
     const { status, limit: _limit, after, ...rest } = filter
     const statuses = status === undefined ? undefined : ([status].flat() as JobStatus[])
-    for (const each of statuses ?? []) oneOf('status', each, STATUSES)
-    checkFilter(filter)
     return {
       ...rest,
       ...(statuses === undefined ? {} : { statuses }),
@@ -131,8 +132,21 @@ export class Reader {
   }
 }
 
-function checkFilter(filter: JobFilter): void {
+/** Refuses with `INVALID_OPTION`, before anything is opened or asked. */
+export function checkEvents(options: EventsOptions): void {
+  checkOptions('events', options, ['after', 'follow', 'signal'])
+  const { after, follow, signal } = options
+  optionalSignal(signal)
+  if (follow !== undefined) boolean('follow', follow)
+  if (after !== undefined) integer('after', after, 0)
+}
+
+/** The same for what is asked of a listing. */
+export function checkFilter(filter: JobFilter): void {
+  refuseUnknown('jobs', plain('The filter of jobs', filter), FILTER_KEYS)
   const { limit, after, createdAfter, createdBefore, type, pool, flow, code, key } = filter
+  const { status } = filter
+  for (const each of status === undefined ? [] : [status].flat()) oneOf('status', each, STATUSES)
   if (limit !== undefined) integer('limit', limit, 0)
   for (const [name, value] of Object.entries({ createdAfter, createdBefore })) {
     if (value !== undefined && !Number.isFinite(value)) {

@@ -2,8 +2,9 @@
 // May never do what one of the parts should: each method is a few lines.
 
 import { type Duration, toMs } from '../core/duration.ts'
+import { checkName } from '../core/id.ts'
 import type { JobEvent } from '../core/job.ts'
-import { boolean, callable, oneOf, refuseUnknown } from '../core/options.ts'
+import { boolean, callable, checkOptions, oneOf, refuseValue } from '../core/options.ts'
 import { resolvePoolChange } from '../core/pools.ts'
 import type {
   Explanation,
@@ -15,9 +16,9 @@ import type {
   PoolOptionsChange,
   Snapshot,
   TypePolicy,
-  ZombieRecord,
 } from '../core/types.ts'
 import { snapshotOf, viewOf } from '../core/view.ts'
+import type { JobZombie } from '../core/zombie.ts'
 import { Breath } from '../kit/breath.ts'
 import type { Runtime } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
@@ -28,10 +29,16 @@ import { EVENT_NAMES, type EventName, type SchedulerEvents } from './events.ts'
 import type { HandlePowers } from './handle.ts'
 import { closedError, Hub } from './hub.ts'
 import { Keeper } from './keeper.ts'
-import { resolveOptions, type SchedulerOptions, type Settings } from './options.ts'
+import {
+  checkExtras,
+  checkId,
+  resolveOptions,
+  type SchedulerOptions,
+  type Settings,
+} from './options.ts'
 import { Pulse } from './pulse.ts'
 import { Quiet } from './quiet.ts'
-import { type EventsOptions, Reader } from './reader.ts'
+import { checkEvents, checkFilter, type EventsOptions, Reader } from './reader.ts'
 import { type Handler, Registry } from './registry.ts'
 import { goneError, Waiters } from './waiters.ts'
 import { Worker } from './worker.ts'
@@ -155,7 +162,7 @@ export abstract class SchedulerBase {
     policyOrHandler: TypePolicy<P> | ((context: JobContext<P>) => R | PromiseLike<R>),
     handler?: (context: JobContext<P>) => R | PromiseLike<R>,
   ): TypeHandle<P, R> {
-    if (typeof policyOrHandler === 'function') {
+    if (typeof policyOrHandler === 'function' && handler === undefined) {
       this.#registry.define(type, {}, policyOrHandler as Handler)
     } else this.#registry.define(type, policyOrHandler as TypePolicy, handler as Handler)
     if (this.#ready) {
@@ -164,7 +171,14 @@ export abstract class SchedulerBase {
     }
     return {
       type,
-      submit: (payload, options = {}) => this.addJob<P, R>({ ...options, type, payload }),
+      submit: (payload, options) => {
+        try {
+          if (options !== undefined) checkExtras(type, options)
+        } catch (error) {
+          return Promise.reject(error)
+        }
+        return this.addJob<P, R>({ ...options, type, payload })
+      },
     }
   }
 
@@ -213,6 +227,7 @@ export abstract class SchedulerBase {
 
   /** What is known about a job, or null. A copy. */
   async job(id: string): Promise<Job | null> {
+    checkId(id)
     await this.#open()
     const job = (await this.#hub.store.get([id]))[0] ?? null
     return job === null ? null : viewOf(job, this.#worker.progressOf(id))
@@ -220,6 +235,7 @@ export abstract class SchedulerBase {
 
   /** The jobs that match, in order of submission, read page by page. */
   async *jobs(filter: JobFilter = {}): AsyncGenerator<Job> {
+    checkFilter(filter)
     await this.#open()
     yield* this.#reader.jobs(filter)
   }
@@ -232,12 +248,15 @@ export abstract class SchedulerBase {
 
   /** Why a job is where it is, in one sentence. */
   async explain(id: string): Promise<Explanation> {
+    checkId(id)
     await this.#open()
     return this.#reader.explain(id)
   }
 
   /** True if this call ended a job that had not ended: it will not succeed any more. */
   async cancel(id: string, reason?: string): Promise<boolean> {
+    checkId(id)
+    if (reason !== undefined && typeof reason !== 'string') refuseValue('reason', reason, 'a text')
     await this.#open()
     return this.#client.cancel(id, reason)
   }
@@ -248,14 +267,17 @@ export abstract class SchedulerBase {
    * Rejects with KEY_TAKEN or DEPENDENCY_FAILED where a rule forbids it.
    */
   async retry(id: string, options: { readonly downstream?: boolean } = {}): Promise<boolean> {
-    refuseUnknown('retry', options, ['downstream'])
-    const downstream = boolean('downstream', options.downstream ?? false)
+    checkId(id)
+    checkOptions('retry', options, ['downstream'])
+    const { downstream = false } = options
+    boolean('downstream', downstream)
     await this.#open()
     return this.#client.retry(id, downstream)
   }
 
   /** Settings of one pool, stored for all workers; they win over what processes bring along. */
   pool(name: string): PoolHandle {
+    checkName('The name of a pool', name, 'INVALID_OPTION')
     const configure = async (change: PoolOptionsChange) => {
       const terms = resolvePoolChange(name, change)
       await this.#open()
@@ -282,12 +304,13 @@ export abstract class SchedulerBase {
    * closed). Rejects with GONE, naming the oldest entry, where retention has taken what was asked.
    */
   async *events(options: EventsOptions = {}): AsyncGenerator<JobEvent> {
+    checkEvents(options)
     await this.#open()
     yield* this.#reader.events(options, () => this.#closing !== undefined)
   }
 
   /** Bodies of this process that were told to stop, did not, and no longer count. */
-  zombies(): ZombieRecord[] {
+  zombies(): JobZombie[] {
     return this.#worker.zombies()
   }
 
@@ -313,8 +336,9 @@ export abstract class SchedulerBase {
    * with CLOSED. Idempotent; asked again with a shorter `drainMs`, it waits no longer than that.
    */
   async close(options: { readonly drainMs?: Duration } = {}): Promise<void> {
-    refuseUnknown('close', options, ['drainMs'])
-    const drainMs = toMs(options.drainMs ?? DRAIN_MS, 'drainMs')
+    checkOptions('close', options, ['drainMs'])
+    const { drainMs: given = DRAIN_MS } = options
+    const drainMs = toMs(given, 'drainMs')
     this.#closing ??= this.#close()
     const patience = this.#hub.runtime.after(drainMs, () => this.#worker.abortAll())
     await this.#closing
