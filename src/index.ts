@@ -26,8 +26,9 @@ export type { ZombieRecord } from './core/zombie.ts'
 export type { EventName, SchedulerEvents } from './engine/events.ts'
 export { TaskGateway } from './engine/gateway.ts'
 export type { Logger } from './engine/logger.ts'
+export type { PoolHandle } from './engine/operator.ts'
 export type { SchedulerOptions } from './engine/options.ts'
-export type { PoolHandle, TypeHandle } from './engine/scheduler.ts'
+export type { TypeHandle } from './engine/scheduler.ts'
 export { createInflight, type Inflight, type InflightOptions } from './kit/inflight.ts'
 export {
   createLimiter,

@@ -131,6 +131,7 @@ export function resolveOptions(given: number | SchedulerOptions = {}): Settings 
   integer('leaseMs', lease, 1)
   const { ageing, retryBudget } = options
   const ages = ageing === undefined ? undefined : resolveAgeing(ageing)
+  const budget = retryBudget === undefined ? undefined : budgetOf(retryBudget)
   const pools = poolsOf(options)
   for (const [pool, terms] of pools) checkUrgency(pool, terms, ages ?? null)
   return {
@@ -138,9 +139,9 @@ export function resolveOptions(given: number | SchedulerOptions = {}): Settings 
     pools,
     types: typesOf(types),
     ageing: ages,
-    budget: retryBudget === undefined ? undefined : budgetOf(retryBudget),
+    budget,
     trackAsync: boolean('trackAsync', trackAsync),
-    said: JSON.stringify({ pools: Object.fromEntries(pools), ageing: ages, retryBudget }),
+    said: JSON.stringify({ pools: Object.fromEntries(pools), ageing: ages, budget }),
     leaseMs: lease,
     graceMs: toMs(graceMs, 'graceMs'),
     maxZombies: integer('maxZombies', maxZombies, 1),

@@ -2,10 +2,8 @@
 // May never do what one of the parts should: each method is a few lines.
 
 import { type Duration, toMs } from '../core/duration.ts'
-import { checkName } from '../core/id.ts'
 import type { JobEvent } from '../core/job.ts'
 import { boolean, callable, checkOptions, oneOf, refuseValue } from '../core/options.ts'
-import { resolvePoolChange } from '../core/pools.ts'
 import type {
   Explanation,
   Job,
@@ -13,7 +11,6 @@ import type {
   JobFilter,
   JobHandle,
   JobInput,
-  PoolOptionsChange,
   Snapshot,
   TypePolicy,
 } from '../core/types.ts'
@@ -29,6 +26,8 @@ import { EVENT_NAMES, type EventName, type SchedulerEvents } from './events.ts'
 import type { HandlePowers } from './handle.ts'
 import { closedError, Hub } from './hub.ts'
 import { Keeper } from './keeper.ts'
+import { MakeUp } from './make-up.ts'
+import { Operator, type OperatorParts } from './operator.ts'
 import {
   checkExtras,
   checkId,
@@ -36,10 +35,12 @@ import {
   type SchedulerOptions,
   type Settings,
 } from './options.ts'
+import { checkStart } from './pools.ts'
 import { Pulse } from './pulse.ts'
 import { Quiet } from './quiet.ts'
 import { checkEvents, checkFilter, type EventsOptions, Reader } from './reader.ts'
 import { type Handler, Registry } from './registry.ts'
+import { Schedules } from './schedules.ts'
 import { goneError, Waiters } from './waiters.ts'
 import { Worker } from './worker.ts'
 
@@ -50,12 +51,6 @@ export interface TypeHandle<P, R> {
     payload: P,
     options?: Omit<JobInput<P, R>, 'type' | 'payload' | 'execute'>,
   ): Promise<JobHandle<R>>
-}
-
-export interface PoolHandle {
-  configure(change: PoolOptionsChange): Promise<void>
-  pause(): Promise<void>
-  resume(): Promise<void>
 }
 
 const DRAIN_MS = 30_000
@@ -74,12 +69,14 @@ const NOTHING_NEW: Hint = {
  * Every method that reads or writes jobs rejects with STORE_UNAVAILABLE while the store is away:
  * then it is unknown whether the write happened, and asking again with the same ids is safe.
  */
-export abstract class SchedulerBase {
+export abstract class SchedulerBase extends Operator {
   readonly #settings: Settings
   readonly #hub: Hub
   readonly #registry: Registry
   readonly #client: Client
   readonly #reader: Reader
+  readonly #schedules: Schedules
+  readonly #makeUp: MakeUp
   readonly #worker: Worker
   readonly #pulse: Pulse
   readonly #keeper: Keeper
@@ -96,6 +93,7 @@ export abstract class SchedulerBase {
     options: number | SchedulerOptions | undefined,
     defaultStore: (runtime: Runtime) => Store,
   ) {
+    super(() => this.#operatorParts())
     const settings = resolveOptions(options)
     this.#settings = settings
     this.#ownsStore = settings.store === undefined
@@ -112,6 +110,8 @@ export abstract class SchedulerBase {
     }
     this.#client = new Client(this.#hub, this.#registry, powers)
     this.#reader = new Reader(this.#hub)
+    this.#schedules = new Schedules(this.#hub, (job) => this.#client.prepare(job))
+    this.#makeUp = new MakeUp(this.#hub)
     this.#worker = new Worker(
       this.#hub,
       this.#registry,
@@ -134,12 +134,12 @@ export abstract class SchedulerBase {
       },
     )
     this.#pulse = new Pulse(this.#hub, this.#worker, this.#registry)
-    this.#keeper = new Keeper(this.#hub, this.#pulse)
+    this.#keeper = new Keeper(this.#hub, this.#pulse, this.#schedules)
     this.#waiters = new Waiters(this.#hub)
     this.#quiet = new Quiet(this.#hub, () => this.#worker.runs.size > 0)
     this.#hub.onHint((hint) => {
       if (hint.ready) this.#worker.wake()
-      if (hint.overdue) this.#keeper.wake()
+      if (hint.overdue || hint.settings) this.#keeper.wake()
       if (hint.holders.includes(this.#hub.holder)) this.#pulse.beat().catch(() => {})
     })
   }
@@ -243,7 +243,11 @@ export abstract class SchedulerBase {
   /** Everything in numbers, and what runs. O(1) in the number of jobs. */
   async snapshot(): Promise<Snapshot> {
     await this.#open()
-    return snapshotOf(await this.#hub.store.count(), this.#worker.zombieCount)
+    const { store, holder } = this.#hub
+    const [counted, workers] = await Promise.all([store.count(), store.workers()])
+    const others = workers.filter((worker) => worker.holder !== holder)
+    const zombies = others.reduce((sum, worker) => sum + worker.zombies, this.#worker.zombieCount)
+    return snapshotOf(counted, zombies)
   }
 
   /** Why a job is where it is, in one sentence. */
@@ -273,21 +277,6 @@ export abstract class SchedulerBase {
     boolean('downstream', downstream)
     await this.#open()
     return this.#client.retry(id, downstream)
-  }
-
-  /** Settings of one pool, stored for all workers; they win over what processes bring along. */
-  pool(name: string): PoolHandle {
-    checkName('The name of a pool', name, 'INVALID_OPTION')
-    const configure = async (change: PoolOptionsChange) => {
-      const terms = resolvePoolChange(name, change)
-      await this.#open()
-      await this.#hub.store.configure({ pool: name, by: 'operator', terms })
-    }
-    return {
-      configure,
-      pause: () => configure({ paused: true }),
-      resume: () => configure({ paused: false }),
-    }
   }
 
   /** Listens to what this process does. Returns the function that stops listening. */
@@ -363,6 +352,16 @@ export abstract class SchedulerBase {
     return this.#client.insert(jobs, fence)
   }
 
+  #operatorParts(): OperatorParts {
+    return {
+      hub: this.#hub,
+      reader: this.#reader,
+      schedules: this.#schedules,
+      makeUp: this.#makeUp,
+      open: (isWork) => (isWork ? this.#begin() : this.#open()),
+    }
+  }
+
   async #begin(): Promise<void> {
     this.#checkOpen()
     await (this.#settings.autoStart ? this.start() : this.#open())
@@ -379,6 +378,7 @@ export abstract class SchedulerBase {
   async #doOpen(): Promise<void> {
     const { store } = this.#hub
     await store.open()
+    await checkStart(this.#hub)
     for (const [pool, terms] of this.#settings.pools) {
       await store.configure({ pool, by: 'start', terms })
     }
@@ -400,12 +400,14 @@ export abstract class SchedulerBase {
 
   async #close(): Promise<void> {
     this.#worker.stop()
+    const madeUp = this.#makeUp.stop()
     if (this.#opening !== undefined) {
       await this.#opening.catch(() => {})
       await this.#starting?.catch(() => {})
       this.#worker.stop()
       this.#announce()
       await this.#worker.emptied()
+      await madeUp
       this.#keeper.stop()
       await this.#worker.lastWords().catch(() => {})
       await this.#pulse.stop().catch(() => {})
