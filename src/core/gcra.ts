@@ -51,3 +51,37 @@ export function taken(terms: RateTerms, tat: number, now: number, count: number)
 export function freeAt(terms: RateTerms, tat: number): number {
   return Math.ceil((tat - terms.toleranceUs) / 1_000)
 }
+
+/** Whether two rates are one and the same: then a change from one to the other is none. */
+export function isSameRate(a: RateTerms | null, b: RateTerms | null): boolean {
+  if (a === null || b === null) return a === b
+  return (
+    a.count === b.count &&
+    a.perMs === b.perMs &&
+    a.burst === b.burst &&
+    a.intervalUs === b.intervalUs &&
+    a.toleranceUs === b.toleranceUs
+  )
+}
+
+/**
+ * The state under new terms of a rate that had others until `now`.
+ *
+ * What has been taken lately and is not made up for yet counts as so many of the new terms, at
+ * most a full bucket: after a change the next one waits for one new interval at the longest, and
+ * from then on the new bound holds in every window, as it does from any state. (The instant could
+ * be kept instead; then one an hour, raised to a hundred a minute, would still wait the hour.)
+ * A rate that begins, or begins again after there was none, begins empty.
+ */
+export function carried(
+  from: RateTerms | null,
+  to: RateTerms | null,
+  tat: number,
+  now: number,
+): number {
+  if (from === null || to === null) return 0
+  const ahead = Math.max(tat - now * 1_000, 0)
+  if (ahead === 0) return 0
+  const due = Math.ceil((ahead / from.intervalUs) * to.intervalUs)
+  return now * 1_000 + Math.min(due, to.burst * to.intervalUs)
+}

@@ -62,6 +62,7 @@ const NOTHING_NEW: Hint = {
   ended: [],
   holders: [],
   settings: false,
+  room: [],
 }
 
 /**

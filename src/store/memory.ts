@@ -3,12 +3,13 @@
 
 import type { Attempt, Move } from '../core/job.ts'
 import type { StoredSettings } from '../core/settings.ts'
-import type { Heap } from '../kit/heap.ts'
 import { type Runtime, systemRuntime } from '../kit/runtime.ts'
 import { LIMITS } from './limits.ts'
 import { Board } from './memory/board.ts'
 import { Insertion } from './memory/insertion.ts'
+import { inspect } from './memory/inspection.ts'
 import { Moves } from './memory/moves.ts'
+import { isSooner, nextDue, promote } from './memory/promotion.ts'
 import type { JobRecord } from './memory/record.ts'
 import type {
   Change,
@@ -91,10 +92,10 @@ class MemoryStore implements Store {
 
   async lease(ask: LeaseAsk, tell: boolean): Promise<Told<LeaseAnswer>> {
     return this.#write(tell, () => {
-      this.#promote()
+      promote(this.#board)
       const jobs = this.#board.pools.take(ask)
       for (const record of jobs) this.#grant(record, ask)
-      return { jobs, nextAt: this.#board.due.peekKey() }
+      return { jobs, nextAt: nextDue(this.#board) }
     })
   }
 
@@ -102,19 +103,23 @@ class MemoryStore implements Store {
     return this.#write(tell, () => {
       const board = this.#board
       board.continueFanOuts()
+      board.continueRanking()
       board.graph.prune(board.now, LIMITS.prune)
       board.log.prune(board.now - ask.keepLogMs, LIMITS.prune)
       const limit = Math.min(ask.limit, LIMITS.moves)
       const jobs = this.#firstOverdue(limit)
+      const schedules = board.timetable.due(board.now, limit)
       board.announced()
+      const unfinished = board.fanOuts.size > 0 || board.ranks.unranked > 0
+      const isFull = jobs.length === limit || schedules.length === limit
       // An entry is dropped once it is older than that, a millisecond later than its age.
       const nextPrune = board.log.oldestAt + ask.keepLogMs + 1
       return {
         jobs,
-        schedules: [],
-        nextAt: board.waits.peekKey(),
+        schedules,
+        nextAt: Math.min(board.waits.peekKey(), board.timetable.nextAt),
         nextQuietAt: Math.min(board.leases.peekKey(), board.retention.peekKey(), nextPrune),
-        more: board.fanOuts.size > 0 || jobs.length === limit || nextPrune <= board.now,
+        more: unfinished || isFull || nextPrune <= board.now,
       }
     })
   }
@@ -151,35 +156,41 @@ class MemoryStore implements Store {
 
   #set(change: Change): void {
     const board = this.#board
-    if ('pool' in change) board.pools.configure(change)
+    if ('pool' in change) board.rooms.configure(board.pools.configure(change))
     else if ('type' in change) board.types.set(change.type, change.setting)
-    else if ('ageing' in change) board.ageing = change.ageing
-    else if ('budget' in change) board.budget = change.budget
-    else if (change.row === null) board.schedules.delete(change.schedule)
-    else board.schedules.set(change.schedule, change.row)
+    else if ('ageing' in change) {
+      board.ranks.set(change.ageing)
+      if (board.ranks.unranked > 0) board.hintOverdue = true
+    } else if ('budget' in change) board.retries.set(change.budget, board.now)
+    else {
+      board.timetable.set(change.schedule, change.row)
+      board.scheduled()
+    }
   }
 
   async settings(): Promise<StoredSettings> {
-    const { pools, types, ageing, budget, schedules } = this.#board
+    const { pools, types, ranks, retries, timetable } = this.#board
     return {
       pools: pools.settings(),
       types: Object.fromEntries(types),
-      ageing,
-      budget,
-      schedules: [...schedules.values()],
+      ageing: ranks.ageing,
+      budget: retries.terms,
+      schedules: timetable.rows,
     }
   }
 
   async workers(): Promise<readonly WorkerInfo[]> {
     const now = this.#now()
     const live = [...this.#workers.values()].filter((worker) => worker.until > now)
-    return live.map(({ ttlMs: _, ...worker }) => {
+    const sorted = live.sort((a, b) => (a.holder < b.holder ? -1 : 1))
+    return sorted.map(({ ttlMs: _, ...worker }) => {
       return { ...worker, running: this.#board.holders.get(worker.holder)?.size ?? 0 }
     })
   }
 
   async inspect(): Promise<Inspection> {
-    return { ghosts: [], cycles: [], orphanedKeys: [], expired: [], damage: [] }
+    this.#now()
+    return inspect(this.#board)
   }
 
   async beat(worker: WorkerBeat): Promise<void> {
@@ -208,7 +219,7 @@ class MemoryStore implements Store {
       doomed: board.doomed.size,
       fanOuts: board.fanOuts.size,
       forgotten: board.forgotten,
-      unranked: 0,
+      unranked: board.ranks.unranked,
     }
   }
 
@@ -237,7 +248,7 @@ class MemoryStore implements Store {
       full: able.length > 0 && able.every((worker) => worker.full),
       spent: false,
       type: { concurrency: board.types.get(record?.type ?? '')?.concurrency ?? null, running: 0 },
-      budgetAt: 0,
+      budgetAt: record?.status === 'pending' ? board.retries.freeAt(record, now) : 0,
       victim: record?.has.victim?.id,
     }
   }
@@ -279,16 +290,6 @@ class MemoryStore implements Store {
   }
 
   // Leases
-
-  #promote(): void {
-    const { due } = this.#board
-    for (let count = 0; count < LIMITS.chunk && due.peekKey() <= this.#board.now; count += 1) {
-      const record = due.pop() as JobRecord
-      const readyAt = record.has.keepRank ? undefined : record.availableAt
-      if (record.has.keepRank) record.rare.keepRank = false
-      this.#board.pass(record, 'due', readyAt)
-    }
-  }
 
   #grant(record: JobRecord, ask: LeaseAsk): void {
     const board = this.#board
@@ -338,11 +339,6 @@ class MemoryStore implements Store {
   #statusOf(id: string, now: number): Standing['deps'][number]['status'] {
     return this.#board.records.get(id)?.status ?? this.#board.graph.outcomeOf(id, now) ?? 'unknown'
   }
-}
-
-function isSooner(heap: Heap<JobRecord>, than: Heap<JobRecord>): boolean {
-  if (heap.peekKey() !== than.peekKey()) return heap.peekKey() < than.peekKey()
-  return heap.peekTie() < than.peekTie()
 }
 
 function byLease(a: JobRecord, b: JobRecord): number {

@@ -13,6 +13,14 @@ import {
   TERMS,
   type View,
 } from './history-commands.ts'
+import {
+  drawAgeing,
+  drawBudget,
+  drawLook,
+  drawRoom,
+  drawSchedule,
+  drawTick,
+} from './history-time.ts'
 import type { Peeked } from './model.ts'
 
 /** Features that a seed switches on or off. */
@@ -40,6 +48,10 @@ const FEATURES = [
   'batches',
   'short retention',
   'stale views',
+  'ageing',
+  'budget',
+  'room',
+  'schedules',
 ] as const
 
 type Feature = (typeof FEATURES)[number]
@@ -56,6 +68,10 @@ const MIXED: readonly Feature[] = [
   'short retention',
   'revivals',
   'cancels',
+  'ageing',
+  'budget',
+  'room',
+  'schedules',
 ]
 
 const TYPES = ['alpha', 'beta', 'gamma'] as const
@@ -124,7 +140,7 @@ const KINDS: readonly (readonly [draw: Draw, weight: number])[] = [
   [drawOrder, 10],
   [drawOverdue, 8],
   [drawExtend, 6],
-  [drawConfigure, 3],
+  [drawConfigure, 6],
   [drawClock, 9],
   [drawBeat, 2],
   [drawRead, 8],
@@ -159,7 +175,9 @@ function drawGroup(maker: Maker, peek: readonly Peeked[]): PlannedGroup {
   const running = peek.filter((job) => job.holder !== undefined)
   const isFenced = maker.has('fences') && maker.chance(0.25)
   const parent = isFenced ? maker.pick(running) : undefined
+  const isTick = maker.has('schedules') && maker.chance(0.1)
   return {
+    ...(isTick ? drawTick(maker) : {}),
     jobs,
     unknownDeps: maker.has('reject') && maker.chance(0.4) ? 'reject' : 'wait',
     ...(parent === undefined ? {} : { fence: { id: parent.id, view: drawView(maker) } }),
@@ -309,6 +327,11 @@ function drawExtend(maker: Maker, peek: readonly Peeked[]): Command {
 function drawConfigure(maker: Maker): Command {
   const pool = maker.pick(POOLS)
   const by = maker.pick(['start', 'operator'] as const)
+  const { has, chance } = maker
+  if (has('schedules') && chance(0.3)) return drawSchedule(maker)
+  if (has('ageing') && chance(0.25)) return { do: 'configure', change: drawAgeing(maker) }
+  if (has('budget') && chance(0.25)) return { do: 'configure', change: drawBudget(maker) }
+  if (has('room') && chance(0.3)) return { do: 'configure', change: drawRoom(maker, pool, by) }
   if (maker.has('pauses') && maker.chance(0.5)) {
     return { do: 'configure', change: { pool, by, terms: { paused: maker.chance(0.4) } } }
   }
@@ -324,12 +347,14 @@ function drawBeat(maker: Maker): Command {
   const types = TYPES.filter(() => maker.chance(0.6))
   const ttlMs = maker.pick([0, 1_000, 60_000])
   const full = maker.pick([false, false, true])
-  return { do: 'beat', holder: maker.pick(HOLDERS), types, full, ttlMs }
+  const zombies = maker.below(3)
+  return { do: 'beat', holder: maker.pick(HOLDERS), types, full, zombies, ttlMs }
 }
 
 function drawRead(maker: Maker, peek: readonly Peeked[]): Command {
   const id = peek.length === 0 ? 'j1' : maker.pick(peek).id
-  const kind = maker.below(6)
+  const kind = maker.below(7)
+  if (kind === 6) return drawLook(maker)
   if (kind === 0) return { do: 'get', ids: [id, 'nobody', `j${maker.made + 3}`] }
   if (kind === 1) return { do: 'dependents', id, limit: maker.pick([1, 2, 100]) }
   if (kind === 2) return { do: 'count' }

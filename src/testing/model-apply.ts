@@ -17,6 +17,7 @@ import {
   type Row,
   record,
   type World,
+  weighed,
 } from './model-world.ts'
 
 export type MoveResult =
@@ -111,6 +112,7 @@ function end(world: World, row: Row, move: Move): void {
   const from = row.status
   const worker = book(world, row, move)
   row.status = move.to as JobStatus
+  row.isRetry = false
   row.finishedAt = now
   row.keepMs = move.keepMs
   row.result = move.result
@@ -152,6 +154,7 @@ function revive(world: World, row: Row, move: Move): MoveResult {
   row.rev += 1
   row.availableAt = world.now() + move.delayMs
   row.keepsRank = false
+  row.weight = weighed(world, row.job.priority)
   row.finishedAt = 0
   row.result = undefined
   row.error = undefined

@@ -12,6 +12,7 @@ import type {
 } from '../store/store.ts'
 import { freeLaneIfEnded, settle } from './model-apply.ts'
 import { viewOf } from './model-read.ts'
+import { nextOut, promote, rankAnew, schedulesDue, unrankedOf } from './model-time.ts'
 import {
   closeAttempt,
   hasEnded,
@@ -24,8 +25,8 @@ import {
   type World,
 } from './model-world.ts'
 
-const CHUNK = 1_000
 const MOVES = 1_000
+const PRUNE = 10_000
 const ATTEMPTS = 100
 
 export function leaseJobs(world: World, ask: LeaseAsk): { rows: Row[]; nextAt: number } {
@@ -44,19 +45,7 @@ export function leaseJobs(world: World, ask: LeaseAsk): { rows: Row[]; nextAt: n
       rows.push(row)
     }
   }
-  const times = world.rows.filter((row) => row.status === 'pending').map((row) => row.availableAt)
-  return { rows, nextAt: Math.min(Number.POSITIVE_INFINITY, ...times) }
-}
-
-function promote(world: World): void {
-  const due = world.rows
-    .filter((row) => row.status === 'pending' && row.availableAt <= world.now())
-    .sort((a, b) => a.availableAt - b.availableAt || a.seq - b.seq)
-  for (const row of due.slice(0, CHUNK)) {
-    place(world, row, 'due')
-    row.rev += 1
-    record(world, row, 'pending', 'due')
-  }
+  return { rows, nextAt: nextOut(world) }
 }
 
 function grant(world: World, row: Row, ask: LeaseAsk): void {
@@ -82,6 +71,7 @@ function grant(world: World, row: Row, ask: LeaseAsk): void {
 
 export function overdueJobs(world: World, ask: OverdueAsk): OverdueAnswer {
   const now = world.now()
+  rankAnew(world)
   const late = world.rows
     .filter((row) => row.deadline > 0 && row.deadline <= now)
     .sort((a, b) => a.deadline - b.deadline || a.seq - b.seq)
@@ -89,12 +79,19 @@ export function overdueJobs(world: World, ask: OverdueAsk): OverdueAnswer {
   const oldest = world.log[0]?.at ?? Number.POSITIVE_INFINITY
   const nextPrune = oldest + ask.keepLogMs + 1
   const isQuiet = (row: Row) => row.lease !== undefined || hasEnded(row.status)
+  const limit = Math.min(ask.limit, MOVES)
+  const schedules = schedulesDue(world)
+  const instants = [...world.schedules.values()].map(({ nextAt }) => nextAt)
   return {
-    jobs: late.slice(0, Math.min(ask.limit, MOVES)).map(viewOf),
-    schedules: [],
-    nextAt: earliest(world.rows.filter((row) => !isQuiet(row))),
+    jobs: late.slice(0, limit).map(viewOf),
+    schedules: schedules.slice(0, limit),
+    nextAt: Math.min(earliest(world.rows.filter((row) => !isQuiet(row))), ...instants),
     nextQuietAt: Math.min(earliest(world.rows.filter(isQuiet)), nextPrune),
-    more: late.length > Math.min(ask.limit, MOVES) || nextPrune <= now,
+    more:
+      late.length > limit ||
+      schedules.length > limit ||
+      nextPrune <= now ||
+      unrankedOf(world).length > 0,
   }
 }
 
@@ -105,7 +102,7 @@ function earliest(rows: readonly Row[]): number {
 
 function prune(world: World, before: number): void {
   const isOld = (event: JobEvent) => event.at < before
-  for (let dropped = 0; dropped < CHUNK; dropped += 1) {
+  for (let dropped = 0; dropped < PRUNE; dropped += 1) {
     const [first] = world.log
     if (first === undefined || !isOld(first)) return
     world.log.shift()

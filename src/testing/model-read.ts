@@ -11,6 +11,7 @@ import type {
   Standing,
   StatusCounts,
 } from '../store/store.ts'
+import { budgetAt, unrankedOf } from './model-time.ts'
 import {
   find,
   hasEnded,
@@ -115,7 +116,7 @@ export function countJobs(world: World): Counted {
     doomed: world.rows.filter(isDoomed).length,
     fanOuts: 0,
     forgotten: world.forgotten,
-    unranked: 0,
+    unranked: unrankedOf(world).length,
   }
 }
 
@@ -191,7 +192,7 @@ export function standingOf(world: World, id: string): Standing {
     full: able.length > 0 && able.every((worker) => worker.full),
     spent: false,
     type: { concurrency: world.types.get(row.job.type)?.concurrency ?? null, running: 0 },
-    budgetAt: 0,
+    budgetAt: budgetAt(world, row),
     victim: undefined,
   }
 }

@@ -40,6 +40,8 @@ export interface Row {
   readySince: number
   /** It goes back to its old place in line once its time has come. */
   keepsRank: boolean
+  /** It is pending because it failed or timed out, and runs again. */
+  isRetry: boolean
   holdsLane: boolean
   /** It has been leased since it was admitted to its lane, so it yields no more. */
   lanePinned: boolean
@@ -84,6 +86,14 @@ export interface Rules {
   leaseIsCurrent(row: Row, number: number): boolean
   names(namer: Row, id: string): boolean
   rankAfterRetry(row: Row, now: number): number
+  isCharged(step: StepName): boolean
+  goesFirst(a: Row, b: Row): boolean
+  carries(fillUs: number, from: RateTerms, to: RateTerms): number
+  isRankedAnew(row: Row): boolean
+  takesRoom(row: Row): boolean
+  fillsForFree(row: Row): boolean
+  keepsInstant(before: Schedule, row: Schedule): boolean
+  stands(row: Schedule, at: number): boolean
 }
 
 export const RULES: Rules = {
@@ -110,6 +120,30 @@ export const RULES: Rules = {
 
   /** A failed attempt rejoins at the tail of its priority. */
   rankAfterRetry: (row, now) => now - row.weight,
+
+  /** Whether a job that runs again after such a step needs one of the budget. */
+  isCharged: (step) => step === 'retry' || step === 'timeout',
+
+  /** Among retries that are due: the better rank, not the longer wait. */
+  goesFirst: (a, b) => RULES.comesBefore(a, b),
+
+  /** As many retries as are in the bucket now, at the new price, up to a full one. */
+  carries: (fillUs, from, to) =>
+    Math.min(Math.ceil((fillUs / from.intervalUs) * to.intervalUs), to.burst * to.intervalUs),
+
+  /** Everybody who is alive keeps the instant, and gets the weight that is set now. */
+  isRankedAnew: () => true,
+
+  takesRoom: (row) => row.status === 'pending' || row.status === 'ready',
+
+  fillsForFree: () => true,
+
+  keepsInstant: (before, row) =>
+    before.cron === row.cron &&
+    before.timeZone === row.timeZone &&
+    before.template === row.template,
+
+  stands: (row, at) => row.nextAt === at,
 }
 
 /** Everything there is: lists, and nothing that could contradict them. */
@@ -123,6 +157,8 @@ export interface World {
   types: Map<string, TypeSetting>
   ageing: Ageing | null
   budget: RateTerms | null
+  /** What retries have poured into the budget, in microseconds, and when that was. */
+  bucket: { readonly fill: number; readonly at: number }
   schedules: Map<string, Schedule>
   workers: Map<string, WorkerBeat & { until: number }>
   lastSeq: number
@@ -143,6 +179,7 @@ export function newWorld(now: () => number, rules: Rules): World {
     types: new Map(),
     ageing: null,
     budget: null,
+    bucket: { fill: 0, at: 0 },
     schedules: new Map(),
     workers: new Map(),
     lastSeq: 0,
@@ -248,10 +285,13 @@ export function slotsUsed(world: World, pool: string): number {
 export function place(world: World, row: Row, step: StepName): void {
   const now = world.now()
   row.deadline = 0
+  const isRetry = world.rules.isCharged(step)
   if (needsOf(row) > 0) {
     row.status = 'waiting'
-  } else if (row.availableAt > now) {
+  } else if (row.availableAt > now || (isRetry && world.budget !== null)) {
     row.status = 'pending'
+    row.isRetry = isRetry
+    if (isRetry) row.rank = rankNow(world, row, 'due')
   } else {
     if (!row.keepsRank) row.rank = rankNow(world, row, step)
     row.keepsRank = false

@@ -61,6 +61,7 @@ export class Moves {
     record.result = move.result
     record.finishedAt = board.now
     board.enter(record, move.step, to, { worker, code: move.code, cause: causeOf(record, move) })
+    board.ranks.end(record)
     if (hold === undefined) board.setDeadline(record, board.now + move.keepMs)
     else {
       board.grant(record, hold.holder, true)
@@ -146,6 +147,8 @@ export class Moves {
     rare.parked = false
     rare.attemptsBefore = record.attempts
     rare.lostBefore = record.lost
+    if (hasEnded(record.status)) board.ranks.begin(record)
+    else board.ranks.weigh(record)
     record.finishedAt = 0
     record.result = undefined
     record.availableAt = board.now

@@ -7,6 +7,7 @@ import { Heap } from '../../kit/heap.ts'
 import { LIMITS } from '../limits.ts'
 import type { LeaseAsk, PoolChange, PoolState, StatusCounts } from '../store.ts'
 import type { JobRecord } from './record.ts'
+import type { Room } from './room.ts'
 
 type Counts = Record<JobStatus, number>
 
@@ -35,6 +36,8 @@ export interface Pool {
   operator: PoolTerms
   /** What the two come to. */
   rules: PoolRules
+  /** Only with a bound of its queue. */
+  room: Room | undefined
 }
 
 const NO_TERMS: PoolTerms = Object.freeze({})
@@ -75,10 +78,15 @@ export class Pools {
     this.#names = null
   }
 
-  configure({ pool: name, by, terms }: PoolChange): void {
+  configure({ pool: name, by, terms }: PoolChange): Pool {
     const pool = this.#poolOf(name)
     pool[by] = changedTerms(pool[by], terms)
     pool.rules = poolRules(pool.start, pool.operator)
+    return pool
+  }
+
+  find(name: string): Pool | undefined {
+    return this.#pools.get(name)
   }
 
   /** What was said of each pool. */
@@ -126,6 +134,10 @@ export class Pools {
     return types
   }
 
+  *queues(): Iterable<Queue> {
+    for (const pool of this.#pools.values()) yield* pool.queues.values()
+  }
+
   *held(): Iterable<JobRecord> {
     for (const pool of this.#pools.values()) yield* pool.held
   }
@@ -158,7 +170,8 @@ export class Pools {
       })
       const held = new Set<JobRecord>()
       const rules = poolRules(NO_TERMS, NO_TERMS)
-      pool = { name, queues: new Map(), heads, held, start: NO_TERMS, operator: NO_TERMS, rules }
+      const said = { start: NO_TERMS, operator: NO_TERMS, rules, room: undefined }
+      pool = { name, queues: new Map(), heads, held, ...said }
       this.#pools.set(name, pool)
       this.#names = null
     }
