@@ -100,15 +100,15 @@ function paused(job: StoredJob, { standing }: ExplainFacts): Answer | undefined 
 function closed(job: StoredJob, { standing }: ExplainFacts): Answer | undefined {
   const pool = show(job.pool)
   if (standing.pool.concurrency === 0) {
-    const text = `Pool ${pool} has a concurrency of 0, so nothing in it starts. Raise it.`
+    const text = `Pool ${pool} has a concurrency of 0, so ${inText(job)} cannot start. Raise it.`
     return { reason: 'pool-full', text, ...placeOf(standing.ahead) }
   }
   if (standing.type.concurrency === 0) {
-    const text = `Type ${show(job.type)} has a concurrency of 0, so none of it starts. Raise it.`
+    const text = `Type ${show(job.type)} has a concurrency of 0, so ${inText(job)} cannot start. Raise it.`
     return { reason: 'type-full', text }
   }
   if (standing.pool.perWorker > 0) return undefined
-  const text = `Pool ${pool} has a perWorker of 0, so no worker takes any of it. Raise it.`
+  const text = `Pool ${pool} has a perWorker of 0, so ${inText(job)} cannot start. Raise it.`
   return { reason: 'worker-full', text }
 }
 

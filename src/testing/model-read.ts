@@ -11,7 +11,7 @@ import type {
   Standing,
   StatusCounts,
 } from '../store/store.ts'
-import { budgetAt, unrankedOf } from './model-time.ts'
+import { budgetAt, isHeld, unrankedOf } from './model-time.ts'
 import {
   find,
   hasEnded,
@@ -117,6 +117,7 @@ export function countJobs(world: World): Counted {
     fanOuts: 0,
     forgotten: world.forgotten,
     unranked: unrankedOf(world).length,
+    budgeted: world.rows.filter((row) => isHeld(world, row)).length,
   }
 }
 
