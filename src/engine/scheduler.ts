@@ -11,10 +11,9 @@ import type {
   JobFilter,
   JobHandle,
   JobInput,
-  Snapshot,
   TypePolicy,
 } from '../core/types.ts'
-import { snapshotOf, viewOf } from '../core/view.ts'
+import { viewOf } from '../core/view.ts'
 import type { JobZombie } from '../core/zombie.ts'
 import { Breath } from '../kit/breath.ts'
 import type { Runtime } from '../kit/runtime.ts'
@@ -241,16 +240,6 @@ export abstract class SchedulerBase extends Operator {
     yield* this.#reader.jobs(filter)
   }
 
-  /** Everything in numbers, and what runs. O(1) in the number of jobs. */
-  async snapshot(): Promise<Snapshot> {
-    await this.#open()
-    const { store, holder } = this.#hub
-    const [counted, workers] = await Promise.all([store.count(), store.workers()])
-    const others = workers.filter((worker) => worker.holder !== holder)
-    const zombies = others.reduce((sum, worker) => sum + worker.zombies, this.#worker.zombieCount)
-    return snapshotOf(counted, zombies)
-  }
-
   /** Why a job is where it is, in one sentence. */
   async explain(id: string): Promise<Explanation> {
     checkId(id)
@@ -359,6 +348,7 @@ export abstract class SchedulerBase extends Operator {
       reader: this.#reader,
       schedules: this.#schedules,
       makeUp: this.#makeUp,
+      zombies: () => this.#worker.zombieCount,
       open: (isWork) => (isWork ? this.#begin() : this.#open()),
     }
   }
