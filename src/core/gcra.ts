@@ -52,36 +52,29 @@ export function freeAt(terms: RateTerms, tat: number): number {
   return Math.ceil((tat - terms.toleranceUs) / 1_000)
 }
 
-/** Whether two rates are one and the same: then a change from one to the other is none. */
-export function isSameRate(a: RateTerms | null, b: RateTerms | null): boolean {
-  if (a === null || b === null) return a === b
-  return (
-    a.count === b.count &&
-    a.perMs === b.perMs &&
-    a.burst === b.burst &&
-    a.intervalUs === b.intervalUs &&
-    a.toleranceUs === b.toleranceUs
-  )
-}
-
 /**
- * The state under new terms of a rate that had others until `now`.
+ * The state after the terms have changed at `now`; null stands for no rate. Equal terms change
+ * nothing, and a rate that was taken away is forgotten.
  *
- * What has been taken lately and is not made up for yet counts as so many of the new terms, at
- * most a full bucket: after a change the next one waits for one new interval at the longest, and
- * from then on the new bound holds in every window, as it does from any state. (The instant could
- * be kept instead; then one an hour, raised to a hundred a minute, would still wait the hour.)
- * A rate that begins, or begins again after there was none, begins empty.
+ * What was started and not yet worked off is owed at the new price: so many starts, at most as
+ * many as may come at once, times the new interval. So the new rate holds in every window that
+ * begins at the change, one interval is the longest wait before its first start, and a window
+ * across the change has fewer than `window / shorter interval + larger burst` starts: no more
+ * than the looser of the two rates allows (two allowances never add up).
+ *
+ * Rejected: the state as it is. From 1 a minute to 100 a second it lets nothing start for up to
+ * a minute. Rejected too: starting anew; whoever switches to and fro would get a burst each time.
  */
 export function carried(
-  from: RateTerms | null,
-  to: RateTerms | null,
+  before: RateTerms | null,
+  after: RateTerms | null,
   tat: number,
   now: number,
 ): number {
-  if (from === null || to === null) return 0
+  if (before === null || after === null) return 0
+  const { intervalUs, toleranceUs } = after
+  if (before.intervalUs === intervalUs && before.toleranceUs === toleranceUs) return tat
   const ahead = Math.max(tat - now * 1_000, 0)
-  if (ahead === 0) return 0
-  const due = Math.ceil((ahead / from.intervalUs) * to.intervalUs)
-  return now * 1_000 + Math.min(due, to.burst * to.intervalUs)
+  const owed = Math.min(Math.ceil(ahead / before.intervalUs), after.burst)
+  return now * 1_000 + owed * intervalUs
 }

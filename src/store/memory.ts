@@ -93,9 +93,16 @@ class MemoryStore implements Store {
   async lease(ask: LeaseAsk, tell: boolean): Promise<Told<LeaseAnswer>> {
     return this.#write(tell, () => {
       promote(this.#board)
-      const jobs = this.#board.pools.take(ask)
-      for (const record of jobs) this.#grant(record, ask)
-      return { jobs, nextAt: nextDue(this.#board) }
+      const { pools, now, ranks } = this.#board
+      const jobs: JobRecord[] = []
+      const grant = (record: JobRecord, pass: number) => {
+        this.#grant(record, ask, pass)
+        jobs.push(record)
+      }
+      const displace = (victim: JobRecord, urgent: JobRecord) =>
+        this.#board.displace(victim, urgent)
+      const { nextAt } = pools.take(ask, { now, ageing: ranks.ageing, grant, displace })
+      return { jobs, nextAt: Math.min(nextAt, nextDue(this.#board)) }
     })
   }
 
@@ -156,8 +163,8 @@ class MemoryStore implements Store {
 
   #set(change: Change): void {
     const board = this.#board
-    if ('pool' in change) board.rooms.configure(board.pools.configure(change))
-    else if ('type' in change) board.types.set(change.type, change.setting)
+    if ('pool' in change) board.rooms.configure(board.pools.configure(change, board.now))
+    else if ('type' in change) board.setType(change.type, change.setting)
     else if ('ageing' in change) {
       board.ranks.set(change.ageing)
       if (board.ranks.unranked > 0) board.hintOverdue = true
@@ -208,7 +215,7 @@ class MemoryStore implements Store {
 
   async count(): Promise<Counted> {
     const board = this.#board
-    const pools = board.pools.states()
+    const pools = board.pools.states(this.#now())
     const held = [...board.pools.held()].sort(byLease).slice(0, LIMITS.held)
     return {
       at: this.#now(),
@@ -231,15 +238,17 @@ class MemoryStore implements Store {
   async standing(id: string): Promise<Standing> {
     const board = this.#board
     const record = board.records.get(id)
+    const type = record?.type ?? ''
     const now = this.#now()
     const live = [...this.#workers.values()].filter((worker) => worker.until > now)
-    const able = live.filter(
-      ({ types }) => record?.body !== undefined || types.includes(record?.type ?? ''),
-    )
+    const able = live.filter(({ types }) => record?.body !== undefined || types.includes(type))
+    const takers = able.filter((worker) => !worker.full)
+    const isSpent = ({ holder }: Worker) =>
+      record !== undefined && board.pools.isSpent(record, holder, board.ranks.ageing)
     const unsatisfied = record?.has.edges.filter((edge) => edge.state !== 'satisfied') ?? []
     return {
       ahead: record?.status === 'ready' ? board.pools.ahead(record, servedBy(live)) : 0,
-      pool: board.pools.get(record?.pool ?? ''),
+      pool: board.pools.get(record?.pool ?? '', now),
       laneHolder: record === undefined ? undefined : board.lanes.holderOf(record),
       deps: unsatisfied.map(({ dep, state }) => {
         const status = this.#statusOf(dep.id, now)
@@ -247,8 +256,11 @@ class MemoryStore implements Store {
       }),
       served: able.length > 0,
       full: able.length > 0 && able.every((worker) => worker.full),
-      spent: false,
-      type: { concurrency: board.types.get(record?.type ?? '')?.concurrency ?? null, running: 0 },
+      spent: takers.length > 0 && takers.every(isSpent),
+      type: {
+        concurrency: board.types.get(type)?.concurrency ?? null,
+        running: board.pools.runningOf(type),
+      },
       budgetAt: record?.status === 'pending' ? board.retries.freeAt(record, now) : 0,
       victim: record?.has.victim?.id,
     }
@@ -292,8 +304,10 @@ class MemoryStore implements Store {
 
   // Leases
 
-  #grant(record: JobRecord, ask: LeaseAsk): void {
+  #grant(record: JobRecord, ask: LeaseAsk, pass: number): void {
     const board = this.#board
+    if (pass >= 0) record.rare.pass = pass
+    board.calm(record)
     board.setDeadline(record, 0)
     record.starts += 1
     record.attempts += 1
@@ -320,7 +334,9 @@ class MemoryStore implements Store {
     if (!lease.hold && lease.number !== held.lease) return { status: 'lost' }
     listed.add(lease.number)
     this.#board.setDeadline(record, this.#board.now + ask.leaseMs)
-    return lease.hold ? { status: 'cancelled', lease } : { status: 'held' }
+    if (lease.hold) return { status: 'cancelled', lease }
+    const by = record.evictor
+    return by === undefined ? { status: 'held' } : { status: 'evicted', by }
   }
 
   /** The first overdue jobs of all three heaps, by (deadline, seq). They stay where they are. */

@@ -1,4 +1,4 @@
-// Owns the named cases about bounded queues, and about what a store says of itself.
+// Owns the named cases about bounded queues: who finds room, and who is told of it.
 // May never test a store's insides.
 
 import type { Hint, InsertAnswer } from '../store/store.ts'
@@ -6,9 +6,7 @@ import {
   type Bench,
   CANCEL,
   type Case,
-  FAILED,
   FAILED_ONCE,
-  LEASE_MS,
   on,
   PATIENT,
   RETRY,
@@ -26,7 +24,7 @@ function full(index: number, maxQueue: number, never = false): InsertAnswer {
   return { status: 'refused', refusals: [{ index, reason: 'full', pool: 'default', ...rest }] }
 }
 
-const ROOM_CASES: readonly Case[] = [
+export const ROOM_CASES: readonly Case[] = [
   {
     name: 'takes no group that would leave a pool with more queued jobs than it may have',
     run: async (bench) => {
@@ -198,70 +196,3 @@ const ROOM_CASES: readonly Case[] = [
     },
   },
 ]
-
-const SELF_CASES: readonly Case[] = [
-  {
-    name: 'names the jobs that wait for ids which nobody has submitted, and those ids',
-    run: async ({ store, add, take, tell, expect }) => {
-      await add({ id: 'a', ...on('x', 'y') }, { id: 'b', ...on('a') })
-      await add({ id: 'any', ...on('x', 'p'), depMode: 'any' }, { id: 'p' })
-      await add({ id: 'gone', ...on('z') })
-      const ghosts = async () => (await store.inspect()).ghosts
-      const ofA = [
-        { id: 'a', dep: 'x' },
-        { id: 'a', dep: 'y' },
-      ]
-      expect(await ghosts()).toEqual([...ofA, { id: 'any', dep: 'x' }, { id: 'gone', dep: 'z' }])
-      await take()
-      await tell('p', SUCCEEDED)
-      await tell('gone', CANCEL)
-      await add({ id: 'y' })
-      expect(await ghosts()).toEqual(ofA.slice(0, 1))
-    },
-  },
-  {
-    name: 'names leases and holds that are over, and finds no loop, no lost key, no damage',
-    run: async ({ store, add, take, tell, clock, expect }) => {
-      await add({ id: 'a', key: 'k', keyForMs: 5 }, { id: 'b', key: 'l' }, { id: 'c', key: 'm' })
-      await add({ id: 'd', key: 'm2', ...on('ghost') })
-      await take(2)
-      clock.advance(1)
-      await take(1)
-      await tell('b', CANCEL)
-      await tell('c', FAILED)
-      const clean = { cycles: [], orphanedKeys: [], damage: [] }
-      expect(await store.inspect()).toMatchObject({ ...clean, expired: [] })
-      await tell('a', SUCCEEDED)
-      clock.advance(LEASE_MS)
-      const { expired, ...rest } = await store.inspect()
-      expect(expired.map(({ id, lease }) => [id, lease?.hold])).toEqual([['b', true]])
-      expect(rest).toMatchObject(clean)
-    },
-  },
-  {
-    name: 'says who is alive, what it holds, and how many of its bodies are zombies',
-    run: async ({ store, add, take, tell, clock, expect }) => {
-      const beat = { name: 'host', types: ['alpha'], full: false, settings: '{}', ttlMs: 100 }
-      await store.beat({ ...beat, holder: 'w2', zombies: 2 })
-      await store.beat({ ...beat, holder: 'w1', zombies: 0, full: true })
-      await add({ id: 'a' }, { id: 'b' }, { id: 'c' })
-      await take(2, 'w1')
-      await tell('a', CANCEL)
-      const until = clock.now() + 100
-      const { ttlMs: _, ...rest } = { ...beat, until }
-      const [w1, w2] = [
-        { ...rest, holder: 'w1', full: true, zombies: 0, running: 2 },
-        { ...rest, holder: 'w2', zombies: 2, running: 0 },
-      ]
-      expect(await store.workers()).toEqual([w1, w2])
-      clock.advance(50)
-      await store.beat({ ...beat, holder: 'w2', zombies: 3 })
-      clock.advance(50)
-      expect(await store.workers()).toEqual([{ ...w2, zombies: 3, until: until + 50 }])
-      await store.beat({ ...beat, holder: 'w2', zombies: 3, ttlMs: 0 })
-      expect(await store.workers()).toEqual([])
-    },
-  },
-]
-
-export const ROOM_AND_SELF_CASES: readonly Case[] = [...ROOM_CASES, ...SELF_CASES]

@@ -1,9 +1,8 @@
-// Owns the named cases about what time does under settings: ageing, the retry budget, schedules.
+// Owns the named cases about what time does under settings: ageing and the retry budget.
 // May never test a store's insides.
 
 import { type RateTerms, rateTerms } from '../core/gcra.ts'
 import type { Ageing } from '../core/rank.ts'
-import type { Schedule } from '../core/settings.ts'
 import type { Hint, OverdueAnswer } from '../store/store.ts'
 import {
   type Bench,
@@ -360,98 +359,4 @@ const BUDGET_CASES: readonly Case[] = [
   },
 ]
 
-function row(name: string, over: Partial<Schedule> = {}): Schedule {
-  const rest = { cron: '* * * * *', timeZone: 'UTC', missed: 'one', template: '{}' } as const
-  return { name, ...rest, nextAt: START + 1_000, ...over }
-}
-
-const SCHEDULE_CASES: readonly Case[] = [
-  {
-    name: 'answers the schedules whose instant has come, and when the next one does',
-    run: async (bench) => {
-      const { store, clock, expect } = bench
-      for (const name of ['c', 'a', 'b']) await store.configure({ schedule: name, row: row(name) })
-      await store.configure({ schedule: 'd', row: row('d', { nextAt: START + 500 }) })
-      expect(await sweep(bench)).toMatchObject({ schedules: [], nextAt: START + 500 })
-      clock.advance(1_000)
-      const names = async (limit: number) => (await sweep(bench, limit)).schedules.map(nameOf)
-      expect(await names(99)).toEqual(['d', 'a', 'b', 'c'])
-      expect(await names(2)).toEqual(['d', 'a'])
-      await store.configure({ schedule: 'a', row: null })
-      expect(await names(99)).toEqual(['d', 'b', 'c'])
-      expect((await store.settings()).schedules.map(nameOf)).toEqual(['b', 'c', 'd'])
-    },
-  },
-  {
-    name: 'adds the job of an instant once, and moves the schedule on in the same step',
-    run: async (bench) => {
-      const { store, addTo, clock, statuses, expect } = bench
-      await store.configure({ schedule: 's', row: row('s') })
-      clock.advance(1_000)
-      const tick = { schedule: 's', at: START + 1_000, nextAt: START + 61_000 }
-      expect((await addTo({ tick }, { id: 'first' })).status).toBe('done')
-      expect(await addTo({ tick }, { id: 'twin' })).toEqual({ status: 'stale' })
-      expect(await addTo({ tick: { ...tick, schedule: 'x' } }, { id: 'x' })).toEqual({
-        status: 'stale',
-      })
-      expect(await statuses('first', 'twin', 'x')).toEqual(['ready', 'nobody', 'nobody'])
-      expect(await sweep(bench)).toMatchObject({ schedules: [], nextAt: START + 61_000 })
-    },
-  },
-  {
-    name: 'leaves the schedule where it is when the group is refused; no jobs just move it on',
-    run: async (bench) => {
-      const { store, add, addTo, clock, expect } = bench
-      await store.configure({ schedule: 's', row: row('s') })
-      await add({ id: 'taken', key: 'k' })
-      clock.advance(1_000)
-      const tick = { schedule: 's', at: START + 1_000, nextAt: START + 2_000 }
-      expect((await addTo({ tick }, { id: 'job', key: 'k' })).status).toBe('refused')
-      expect((await sweep(bench)).schedules.length).toBe(1)
-      expect(await addTo({ tick })).toEqual({ status: 'done', jobs: [] })
-      expect((await sweep(bench)).schedules.length).toBe(0)
-    },
-  },
-  {
-    name: 'keeps the instant of a schedule that is set again, unless cron, zone or job differ',
-    run: async ({ store, expect }) => {
-      const set = async (over: Partial<Schedule>) => {
-        await store.configure({ schedule: 's', row: row('s', over) })
-        const { schedules } = await store.settings()
-        return [schedules[0]?.nextAt, schedules[0]?.missed]
-      }
-      expect(await set({ nextAt: 10 })).toEqual([10, 'one'])
-      expect(await set({ nextAt: 20, missed: 'all' })).toEqual([10, 'all'])
-      expect(await set({ nextAt: 30, cron: '5 * * * *' })).toEqual([30, 'one'])
-      expect(await set({ nextAt: 40, cron: '5 * * * *', timeZone: null })).toEqual([40, 'one'])
-      expect(await set({ nextAt: 50, template: '[]' })).toEqual([50, 'one'])
-      await store.configure({ schedule: 's', row: null })
-      expect(await set({ nextAt: 60, template: '[]' })).toEqual([60, 'one'])
-    },
-  },
-  {
-    name: 'calls its keepers when a schedule comes nearer than anything they know of',
-    hints: true,
-    run: async (bench) => {
-      const { store, addTo, expect } = bench
-      await store.configure({ schedule: 'far', row: row('far') })
-      await sweep(bench)
-      const hints: Hint[] = []
-      await store.watch((hint) => hints.push(hint))
-      const called = () => hints.splice(0).some(({ overdue }) => overdue)
-      await store.configure({ schedule: 'later', row: row('later', { nextAt: START + 2_000 }) })
-      expect(called()).toBe(false)
-      await store.configure({ schedule: 'near', row: row('near', { nextAt: START + 10 }) })
-      expect(called()).toBe(true)
-      await sweep(bench)
-      await addTo({ tick: { schedule: 'near', at: START + 10, nextAt: START + 5 } })
-      expect(called()).toBe(true)
-    },
-  },
-]
-
-function nameOf({ name }: Schedule): string {
-  return name
-}
-
-export const TIME_CASES: readonly Case[] = [...AGEING_CASES, ...BUDGET_CASES, ...SCHEDULE_CASES]
+export const TIME_CASES: readonly Case[] = [...AGEING_CASES, ...BUDGET_CASES]

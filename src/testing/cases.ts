@@ -18,8 +18,11 @@ import {
 } from './cases-bench.ts'
 import { GRAPH_CASES } from './cases-graph.ts'
 import { LEASE_CASES } from './cases-leases.ts'
-import { ROOM_AND_SELF_CASES } from './cases-room.ts'
+import { POOL_CASES } from './cases-pools.ts'
+import { ROOM_CASES } from './cases-room.ts'
+import { SELF_AND_SCHEDULE_CASES } from './cases-self.ts'
 import { TIME_CASES } from './cases-time.ts'
+import { URGENT_CASES } from './cases-urgent.ts'
 import { newJob } from './history-commands.ts'
 
 const KEY_CASES: readonly Case[] = [
@@ -402,11 +405,14 @@ const READ_CASES: readonly Case[] = [
 
 export const CASES: readonly Case[] = [
   ...LEASE_CASES,
+  ...POOL_CASES,
+  ...URGENT_CASES,
   ...GRAPH_CASES,
   ...KEY_CASES,
   ...LANE_CASES,
   ...GROUP_CASES,
   ...READ_CASES,
   ...TIME_CASES,
-  ...ROOM_AND_SELF_CASES,
+  ...ROOM_CASES,
+  ...SELF_AND_SCHEDULE_CASES,
 ]

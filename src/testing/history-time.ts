@@ -3,42 +3,55 @@
 
 import { rateTerms } from '../core/gcra.ts'
 import type { Change } from '../store/store.ts'
+import type { Maker } from './history.ts'
 import type { Command, PlannedGroup, PlannedRow } from './history-commands.ts'
 
-/** What is needed of whoever throws the dice. */
-export interface Dice {
-  readonly chance: (probability: number) => boolean
-  readonly below: (limit: number) => number
-  readonly pick: <T>(from: readonly T[]) => T
-}
-
+const POOLS = ['default', 'io', 'narrow'] as const
 const SCHEDULES = ['s1', 's2', 's3'] as const
 
-export function drawAgeing({ chance, pick }: Dice): Change {
+/** Another ageing, budget, bound or row: of those that the seed has switched on. */
+export function drawSetting(maker: Maker): Command | undefined {
+  const on = DRAWS.filter(([feature]) => maker.has(feature))
+  return on.length === 0 ? undefined : maker.pick(on)[1](maker)
+}
+
+const DRAWS: readonly (readonly [
+  feature: 'ageing' | 'budget' | 'room' | 'schedules',
+  draw: (maker: Maker) => Command,
+])[] = [
+  ['ageing', (maker) => ({ do: 'configure', change: drawAgeing(maker) })],
+  ['budget', (maker) => ({ do: 'configure', change: drawBudget(maker) })],
+  ['room', (maker) => ({ do: 'configure', change: drawRoom(maker) })],
+  ['schedules', drawSchedule],
+]
+
+function drawAgeing({ chance, pick }: Maker): Change {
   if (chance(0.25)) return { ageing: null }
   return { ageing: { everyMs: pick([1, 100, 5_000, 60_000]), ceiling: pick([1, 49, 50, 90, 100]) } }
 }
 
-export function drawBudget({ chance, pick }: Dice): Change {
+function drawBudget({ chance, pick }: Maker): Change {
   if (chance(0.2)) return { budget: null }
   const [count, perMs, burst] = [pick([1, 2, 3, 10]), pick([7, 500, 2_000, 30_000]), pick([1, 2])]
   return { budget: chance(0.4) ? rateTerms(count, perMs) : rateTerms(count, perMs, burst) }
 }
 
-export function drawRoom({ pick }: Dice, pool: string, by: 'start' | 'operator'): Change {
+function drawRoom({ pick }: Maker): Change {
+  const pool = pick(POOLS)
+  const by = pick(['start', 'operator'] as const)
   const overflow = pick(['wait', 'reject', null] as const)
   return { pool, by, terms: { maxQueue: pick([0, 2, 4, 8, 30, null]), overflow } }
 }
 
 /** One row set, or taken away; or a row that has come to its instant moves on. */
-export function drawSchedule(dice: Dice): Command {
-  const { chance, pick } = dice
+function drawSchedule(maker: Maker): Command {
+  const { chance, pick } = maker
   const name = pick(SCHEDULES)
-  if (chance(0.4)) return { do: 'insert', groups: [{ jobs: [], ...drawTick(dice) }] }
-  return { do: 'schedule', name, row: chance(0.15) ? null : drawRow(dice) }
+  if (chance(0.4)) return { do: 'insert', groups: [{ jobs: [], ...drawTick(maker) }] }
+  return { do: 'schedule', name, row: chance(0.15) ? null : drawRow(maker) }
 }
 
-function drawRow({ pick }: Dice): PlannedRow {
+function drawRow({ pick }: Maker): PlannedRow {
   return {
     cron: pick(['0 * * * *', '5 * * * *']),
     timeZone: pick(['UTC', 'UTC', null]),
@@ -52,12 +65,12 @@ function drawRow({ pick }: Dice): PlannedRow {
 export function drawTick({
   chance,
   pick,
-}: Dice): Required<Pick<PlannedGroup, 'tick' | 'unknownDeps'>> {
+}: Maker): Required<Pick<PlannedGroup, 'tick' | 'unknownDeps'>> {
   const tick = { schedule: pick(SCHEDULES), isStale: chance(0.2), stepMs: pick([100, 5_000]) }
   return { tick, unknownDeps: 'wait' }
 }
 
 /** Everything that is set, who is alive, what doctor would see. */
-export function drawLook({ pick }: Dice): Command {
+export function drawLook({ pick }: Maker): Command {
   return { do: pick(['settings', 'workers', 'inspect']) }
 }

@@ -3,6 +3,7 @@
 
 import type { JobStatus, Move, StepName } from '../core/job.ts'
 import type { RefusedMove } from '../store/store.ts'
+import { loosen, show } from './model-pools.ts'
 import {
   closeAttempt,
   edgeStateOf,
@@ -47,6 +48,7 @@ const NO_COMING: ReadonlySet<string> = new Set()
 export function applyMoves(world: World, moves: readonly Move[]): MoveResult[] {
   const results = moves.map((move) => {
     const result = applyOne(world, move)
+    loosen(world)
     unblockForgetting(world)
     return result
   })
@@ -56,6 +58,7 @@ export function applyMoves(world: World, moves: readonly Move[]): MoveResult[] {
     if (move.step !== 'settle' && hasEnded(row.status)) tellDependents(world, row)
     freeLaneIfEnded(world, row)
   }
+  loosen(world)
   return results
 }
 
@@ -86,6 +89,7 @@ function isExpected(world: World, row: Row, move: Move): boolean {
 function book(world: World, row: Row, move: Move): string | undefined {
   if (row.status !== 'running') return undefined
   closeAttempt(world, row, move.outcome, move.code)
+  show(world, row, world.rules.shows(move))
   if (move.charge !== 'attempt') row.attempts -= 1
   if (move.charge === 'lost') row.lost += 1
   if (move.charge === 'preempted') row.preempted += 1

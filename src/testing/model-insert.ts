@@ -3,6 +3,7 @@
 
 import { Live, type NewJob } from '../core/job.ts'
 import type { InsertAnswer, InsertGroup, Refusal } from '../store/store.ts'
+import { loosen } from './model-pools.ts'
 import { awaitedOf, refusalsForRoom, savepoint } from './model-room.ts'
 import { isStaleTick, moveOn } from './model-time.ts'
 import {
@@ -136,6 +137,9 @@ function newRow(world: World, job: NewJob, coming: ReadonlySet<string>): Row {
     attempts: 0,
     lost: 0,
     preempted: 0,
+    evictor: undefined,
+    displaced: false,
+    pass: -1,
     unknown: false,
     attemptsBefore: 0,
     lostBefore: 0,
@@ -165,6 +169,7 @@ function store(world: World, draft: Row): Row {
     row.deadline = world.now()
   }
   record(world, row, null, 'add')
+  loosen(world)
   return row
 }
 

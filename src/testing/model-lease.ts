@@ -11,19 +11,10 @@ import type {
   OverdueAsk,
 } from '../store/store.ts'
 import { freeLaneIfEnded, settle } from './model-apply.ts'
+import { loosen, nextOf, noteStart, show } from './model-pools.ts'
 import { viewOf } from './model-read.ts'
 import { nextOut, promote, rankAnew, schedulesDue, unrankedOf } from './model-time.ts'
-import {
-  closeAttempt,
-  hasEnded,
-  inOrder,
-  place,
-  type Row,
-  record,
-  settingsOf,
-  slotsUsed,
-  type World,
-} from './model-world.ts'
+import { closeAttempt, hasEnded, place, type Row, record, type World } from './model-world.ts'
 
 const MOVES = 1_000
 const PRUNE = 10_000
@@ -33,23 +24,22 @@ export function leaseJobs(world: World, ask: LeaseAsk): { rows: Row[]; nextAt: n
   promote(world)
   const rows: Row[] = []
   const pools = new Set(world.rows.map((row) => row.job.pool))
+  const times: number[] = []
   for (const pool of [...pools].sort((a, b) => (a < b ? -1 : 1))) {
-    const { concurrency, paused } = settingsOf(world, pool)
-    if (paused) continue
-    const room = Math.min(ask.max, MOVES) - rows.length
-    const slots = Math.max(0, Math.min(room, concurrency - slotsUsed(world, pool)))
-    const ready = world.rows.filter((row) => row.job.pool === pool && row.status === 'ready')
-    const served = ready.filter(({ job }) => job.body !== undefined || ask.types.includes(job.type))
-    for (const row of inOrder(world, served).slice(0, slots)) {
-      grant(world, row, ask)
-      rows.push(row)
+    while (rows.length < Math.min(ask.max, MOVES)) {
+      const answer = nextOf(world, pool, ask)
+      times.push(answer.nextAt)
+      if (answer.row === undefined) break
+      grant(world, answer.row, ask)
+      rows.push(answer.row)
     }
   }
-  return { rows, nextAt: nextOut(world) }
+  return { rows, nextAt: Math.min(nextOut(world), ...times) }
 }
 
 function grant(world: World, row: Row, ask: LeaseAsk): void {
   const now = world.now()
+  noteStart(world, row)
   world.lastLease += 1
   row.lease = { holder: ask.holder, number: world.lastLease, hold: false }
   row.status = 'running'
@@ -116,7 +106,10 @@ export function extendLeases(world: World, ask: ExtendAsk): ExtendAnswer {
   const unheard = mine
     .filter((row) => (row.lease?.number as number) <= ask.upTo && !isListed(row, ask))
     .sort((a, b) => (a.lease?.number as number) - (b.lease?.number as number))
-  for (const row of unheard) takeBack(world, row)
+  for (const row of unheard) {
+    takeBack(world, row)
+    loosen(world)
+  }
   return { leases, mark: world.lastLease }
 }
 
@@ -130,7 +123,8 @@ function extendOne(
   if (row === undefined || lease?.holder !== ask.holder) return { status: 'lost' }
   if (!lease.hold && !world.rules.leaseIsCurrent(row, entry.lease)) return { status: 'lost' }
   row.deadline = world.now() + ask.leaseMs
-  return lease.hold ? { status: 'cancelled', lease } : { status: 'held' }
+  if (lease.hold) return { status: 'cancelled', lease }
+  return row.evictor === undefined ? { status: 'held' } : { status: 'evicted', by: row.evictor }
 }
 
 /** A lease is listed by its number. A hold is listed by its job: its number may be news. */
@@ -148,6 +142,7 @@ function takeBack(world: World, row: Row): void {
     return
   }
   closeAttempt(world, row, 'returned', undefined)
+  show(world, row, 'neutral')
   row.attempts -= 1
   row.lease = undefined
   row.keepsRank = true

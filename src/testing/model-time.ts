@@ -4,7 +4,17 @@
 import type { RateTerms } from '../core/gcra.ts'
 import type { Schedule } from '../core/settings.ts'
 import type { Change, InsertGroup, PoolChange, WorkerInfo } from '../store/store.ts'
-import { hasEnded, inOrder, place, type Row, record, type World, weighed } from './model-world.ts'
+import { rebook } from './model-pools.ts'
+import {
+  hasEnded,
+  inOrder,
+  place,
+  type Row,
+  record,
+  settingsOf,
+  type World,
+  weighed,
+} from './model-world.ts'
 
 const CHUNK = 1_000
 
@@ -84,6 +94,7 @@ export function configure(world: World, change: Change): void {
 
 /** What is null is taken back, what is absent stays as it was. */
 function configurePool(world: World, { pool, by, terms }: PoolChange): void {
+  const before = settingsOf(world, pool)
   const settings = world.pools.get(pool) ?? { start: {}, operator: {} }
   const said: Record<string, unknown> = { ...settings[by] }
   for (const [name, value] of Object.entries(terms)) {
@@ -91,12 +102,16 @@ function configurePool(world: World, { pool, by, terms }: PoolChange): void {
     else if (value !== undefined) said[name] = value
   }
   world.pools.set(pool, { ...settings, [by]: said })
+  rebook(world, pool, before)
 }
 
-/** The bucket keeps its contents, counted in retries, as far as they fit. */
+/** The bucket keeps the retries that are in it, begun ones as whole, as far as they fit. */
 function configureBudget(world: World, budget: RateTerms | null): void {
   const before = world.budget
-  if (JSON.stringify(before) === JSON.stringify(budget)) return
+  if (before?.intervalUs === budget?.intervalUs && before?.burst === budget?.burst) {
+    world.budget = budget
+    return
+  }
   const fill =
     before === null || budget === null ? 0 : world.rules.carries(level(world), before, budget)
   world.budget = budget

@@ -1,6 +1,7 @@
 // Owns the data of the model and the rules that everything else in the model leans on.
 // May never share code with the sources, only their types: what both get wrong, nobody would see.
 
+import type { BreakerTerms } from '../core/breaker.ts'
 import type { RateTerms } from '../core/gcra.ts'
 import type {
   Attempt,
@@ -16,6 +17,7 @@ import type {
 import type { Ageing } from '../core/rank.ts'
 import type { PoolRules, PoolTerms, Schedule, TypeSetting } from '../core/settings.ts'
 import type { WorkerBeat } from '../store/store.ts'
+import type { Rules } from './model-rules.ts'
 
 export interface Edge {
   readonly dep: Dep
@@ -49,6 +51,11 @@ export interface Row {
   attempts: number
   lost: number
   preempted: number
+  /** The urgent job it has to give way to; and whether it has displaced somebody itself. */
+  evictor: string | undefined
+  displaced: boolean
+  /** The period of its pool's breaker in which it was started; -1 without one. */
+  pass: number
   unknown: boolean
   attemptsBefore: number
   lostBefore: number
@@ -70,80 +77,26 @@ export interface PoolSettings {
   readonly operator: PoolTerms
 }
 
+/** Starts under a rate: what was owed at the beginning, and when each came. */
+export interface RateBook {
+  readonly owedUntil: number
+  readonly starts: number[]
+}
+
+/** A breaker as its history: what it was shown since it last changed its mind. */
+export interface BreakerBook {
+  readonly terms: BreakerTerms
+  /** Closed, until it opened; then half-open from that instant on. */
+  opensAt: number | null
+  period: number
+  shown: ('success' | 'failure')[]
+  probing: number
+}
+
 export interface Outcome {
   readonly id: string
   readonly status: JobStatus
   readonly until: number
-}
-
-/** Rules that a test may replace by wrong ones, to see that the suite notices. */
-export interface Rules {
-  comesBefore(a: Row, b: Row): boolean
-  yields(holder: Row, newcomer: Row): boolean
-  satisfies(dep: Dep, end: JobStatus): boolean
-  keyIsHeld(row: Row, now: number): boolean
-  slotIsUsed(row: Row): boolean
-  leaseIsCurrent(row: Row, number: number): boolean
-  names(namer: Row, id: string): boolean
-  rankAfterRetry(row: Row, now: number): number
-  isCharged(step: StepName): boolean
-  goesFirst(a: Row, b: Row): boolean
-  carries(fillUs: number, from: RateTerms, to: RateTerms): number
-  isRankedAnew(row: Row): boolean
-  takesRoom(row: Row): boolean
-  fillsForFree(row: Row): boolean
-  keepsInstant(before: Schedule, row: Schedule): boolean
-  stands(row: Schedule, at: number): boolean
-}
-
-export const RULES: Rules = {
-  comesBefore: (a, b) => a.rank < b.rank || (a.rank === b.rank && a.seq < b.seq),
-
-  /** The holder of a lane gives way until its first start, to somebody better only. */
-  yields: (holder, newcomer) =>
-    holder.status === 'ready' && !holder.lanePinned && RULES.comesBefore(newcomer, holder),
-
-  satisfies: (dep, end) => dep.on === 'end' || end === 'success',
-
-  /** Live jobs hold their key; a success does until its window is over; other ends do not. */
-  keyIsHeld: (row, now) =>
-    !hasEnded(row.status) || (row.status === 'success' && now < row.keyUntil),
-
-  /** Leases and holds alike. */
-  slotIsUsed: (row) => row.lease !== undefined,
-
-  leaseIsCurrent: (row, number) => row.lease !== undefined && row.lease.number === number,
-
-  /** Whether this record keeps the one of that id from being forgotten. */
-  names: (namer, id) =>
-    namer.status !== 'success' && namer.edges.some((edge) => edge.dep.id === id && !edge.cut),
-
-  /** A failed attempt rejoins at the tail of its priority. */
-  rankAfterRetry: (row, now) => now - row.weight,
-
-  /** Whether a job that runs again after such a step needs one of the budget. */
-  isCharged: (step) => step === 'retry' || step === 'timeout',
-
-  /** Among retries that are due: the better rank, not the longer wait. */
-  goesFirst: (a, b) => RULES.comesBefore(a, b),
-
-  /** As many retries as are in the bucket now, at the new price, up to a full one. */
-  carries: (fillUs, from, to) =>
-    Math.min(Math.ceil((fillUs / from.intervalUs) * to.intervalUs), to.burst * to.intervalUs),
-
-  /** Everybody who is alive keeps the instant, and gets the weight that is set now. */
-  isRankedAnew: () => true,
-
-  takesRoom: (row) => row.status === 'pending' || row.status === 'ready',
-
-  fillsForFree: () => true,
-
-  keepsInstant: (before, row) =>
-    before.cron === row.cron &&
-    before.timeZone === row.timeZone &&
-    before.template === row.template,
-
-  stands: (row, at) => row.nextAt === at,
 }
 
 /** Everything there is: lists, and nothing that could contradict them. */
@@ -154,6 +107,10 @@ export interface World {
   outcomes: Outcome[]
   log: JobEvent[]
   pools: Map<string, PoolSettings>
+  rates: Map<string, RateBook>
+  breakers: Map<string, BreakerBook>
+  /** The last period that any breaker of a pool has had. */
+  periods: Map<string, number>
   types: Map<string, TypeSetting>
   ageing: Ageing | null
   budget: RateTerms | null
@@ -176,6 +133,9 @@ export function newWorld(now: () => number, rules: Rules): World {
     outcomes: [],
     log: [],
     pools: new Map(),
+    rates: new Map(),
+    breakers: new Map(),
+    periods: new Map(),
     types: new Map(),
     ageing: null,
     budget: null,

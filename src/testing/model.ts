@@ -17,11 +17,12 @@ import {
   standingOf,
   viewOf,
 } from './model-read.ts'
+import { RULES, type Rules } from './model-rules.ts'
 import { configure, schedulesOf, workersOf } from './model-time.ts'
-import { find, newWorld, RULES, type Rules, type World } from './model-world.ts'
+import { find, newWorld, type World } from './model-world.ts'
 
 export type { ModelDump } from './model-read.ts'
-export type { Rules } from './model-world.ts'
+export type { Rules } from './model-rules.ts'
 
 export interface ModelStore extends Store {
   /** Everything there is, also what the port does not show. For people and for failures. */

@@ -1,7 +1,7 @@
 // Owns every index of the memory store, and the few steps that keep them true to the records.
 // May never be bypassed: a record changes its status here and nowhere else.
 
-import { hasEnded, type JobStatus, type StepName } from '../../core/job.ts'
+import { hasEnded, type JobStatus, type StepName, type Verdict } from '../../core/job.ts'
 import { isDoomed } from '../../core/quorum.ts'
 import { rankOf } from '../../core/rank.ts'
 import type { TypeSetting } from '../../core/settings.ts'
@@ -36,6 +36,7 @@ interface FanOut {
 }
 
 const NO_NOTE: Note = Object.freeze({})
+const NOBODY: readonly string[] = Object.freeze([])
 
 export class Board {
   readonly records = new Map<string, JobRecord>()
@@ -152,6 +153,7 @@ export class Board {
     if (record.status === 'ready') {
       record.queue.heap.remove(record.at)
       headChanged(record.queue)
+      this.calm(record)
     } else if (record.status === 'pending') {
       if (record.has.again === 'no') this.due.remove(record.at)
       else this.retries.remove(record)
@@ -183,6 +185,7 @@ export class Board {
     this.lastLease += 1
     record.lease = { holder, number: this.lastLease, hold }
     record.queue.pool.held.add(record)
+    this.pools.occupy(record, holder)
     let held = this.holders.get(holder)
     if (held === undefined) {
       held = new Map()
@@ -191,14 +194,45 @@ export class Board {
     held.set(this.lastLease, record)
   }
 
+  /** Ends a lease or a hold. Whoever waited for this slot in particular waits no more. */
   drop(record: JobRecord): void {
     const { lease } = record
     if (lease === undefined) return
     const held = this.holders.get(lease.holder)
     held?.delete(lease.number)
     if (held?.size === 0) this.holders.delete(lease.holder)
-    record.queue.pool.held.delete(record)
+    this.pools.vacate(record, lease.holder)
+    if (record.has.evictor !== undefined) this.#untie(record, record.has.evictor)
     record.lease = undefined
+    this.hintReady = true
+  }
+
+  /** Has a running job give way to an urgent one, which is passed over until it has. */
+  displace(victim: JobRecord, urgent: JobRecord): void {
+    victim.rare.evictor = urgent
+    urgent.rare.victim = victim
+    urgent.rare.displaced = true
+    if (victim.lease !== undefined) this.hintHolders.push(victim.lease.holder)
+  }
+
+  /** An urgent job that waits no more needs nobody to give way, and may displace again. */
+  calm(urgent: JobRecord): void {
+    if (!urgent.has.displaced) return
+    urgent.rare.displaced = false
+    if (urgent.has.victim !== undefined) this.#untie(urgent.has.victim, urgent)
+  }
+
+  #untie(victim: JobRecord, urgent: JobRecord): void {
+    victim.rare.evictor = undefined
+    urgent.rare.victim = undefined
+  }
+
+  /** What an attempt has shown, for the breaker that let it start; once. */
+  show(record: JobRecord, verdict: Verdict): void {
+    const { pass } = record.has
+    if (pass < 0) return
+    record.rare.pass = -1
+    record.queue.pool.breaker?.record(pass, verdict, this.now)
     this.hintReady = true
   }
 
@@ -262,6 +296,11 @@ export class Board {
     this.#settle(next)
   }
 
+  setType(type: string, setting: TypeSetting): void {
+    this.types.set(type, setting)
+    this.pools.caps.set(type, setting.concurrency, this.pools.held())
+  }
+
   setFailure(record: JobRecord, error: JobRecord['error'], code: string | undefined): void {
     if (record.error === error && record.code === code) return
     this.catalog.changeCode(record.seq, record.code, code)
@@ -280,8 +319,8 @@ export class Board {
     const hint = {
       ready: this.hintReady,
       overdue: this.hintOverdue,
-      ended: this.hintEnded,
-      holders: this.hintHolders,
+      ended: this.hintEnded.length > 0 ? this.hintEnded : NOBODY,
+      holders: this.hintHolders.length > 0 ? this.hintHolders : NOBODY,
       settings: this.hintSettings,
       room: this.rooms.take(),
     }

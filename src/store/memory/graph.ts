@@ -353,7 +353,8 @@ function doMeet(
   const walks = [walk(starts, up, seen[0]), walk(starts, down, seen[1])] as const
   for (let side: 0 | 1 = 0; ; side = side === 0 ? 1 : 0) {
     const { value, done } = walks[side].next()
-    if (done === true) return false
+    // Who has been everywhere has come back to a job that is on a loop, met or not.
+    if (done === true) return starts.some((id) => seen[side].has(id))
     if (seen[side === 0 ? 1 : 0].has(value)) return true
   }
 }

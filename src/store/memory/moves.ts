@@ -53,6 +53,7 @@ export class Moves {
     const worker = record.lease?.holder
     const hold = move.step === 'cancel' && record.lease !== undefined ? record.lease : undefined
     const { deadline } = record
+    const { evictor } = record.has
     this.#charge(record, move)
     board.leave(record)
     board.drop(record)
@@ -65,6 +66,7 @@ export class Moves {
     if (hold === undefined) board.setDeadline(record, board.now + move.keepMs)
     else {
       board.grant(record, hold.holder, true)
+      if (evictor !== undefined) board.displace(record, evictor)
       board.setDeadline(record, deadline)
       board.hintHolders.push(hold.holder)
       record.rare.keepMs = move.keepMs
@@ -91,6 +93,7 @@ export class Moves {
   #charge(record: JobRecord, move: Move): void {
     if (record.status !== 'running') return
     this.#close(record, move.outcome, move.code)
+    this.#board.show(record, move.verdict)
     if (move.unknown !== undefined && move.unknown !== record.unknown) {
       record.rare.unknown = move.unknown
     }
@@ -202,6 +205,7 @@ export class Moves {
     }
     const worker = record.lease?.holder
     this.#close(record, 'returned', undefined)
+    board.show(record, 'neutral')
     record.attempts -= 1
     board.setDeadline(record, 0)
     board.drop(record)

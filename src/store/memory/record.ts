@@ -44,6 +44,8 @@ export interface Rare {
   /** The urgent job that it has to give way to, and the one that has to give way to it. */
   evictor: JobRecord | undefined
   victim: JobRecord | undefined
+  /** It has displaced somebody since it became ready: no other. */
+  displaced: boolean
   /** What the breaker of its pool wants back with the verdict of its attempt. */
   pass: number
   /** It goes back to its old place in line when it falls due. */
@@ -82,6 +84,7 @@ const NOTHING: Rare = Object.freeze({
   unknown: false,
   evictor: undefined,
   victim: undefined,
+  displaced: false,
   pass: -1,
   keepRank: false,
   again: 'no',

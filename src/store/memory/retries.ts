@@ -1,7 +1,7 @@
 // Owns jobs that run again after a failure or a timeout, until their time and the budget let them.
 // May never hold anything else back: first attempts, revivals, lost and returned jobs go on.
 
-import { allowance, carried, freeAt, isSameRate, type RateTerms, taken } from '../../core/gcra.ts'
+import { allowance, carried, freeAt, type RateTerms, taken } from '../../core/gcra.ts'
 import { Heap } from '../../kit/heap.ts'
 import { LIMITS } from '../limits.ts'
 import type { JobRecord } from './record.ts'
@@ -23,7 +23,6 @@ export class Retries {
   }
 
   set(terms: RateTerms | null, now: number): void {
-    if (isSameRate(this.#terms, terms)) return
     this.#tat = carried(this.#terms, terms, this.#tat, now)
     this.#terms = terms
   }
