@@ -134,9 +134,9 @@ function bottleneckOf(pool: string, log: PoolDigest, concurrency = 0): Advice[] 
       highPerSecond: round(high.perSecond),
     }
     const text =
-      `What lies behind pool ${show(pool)} is the bottleneck: with ${figures.highRunning} running ` +
-      `instead of ${figures.lowRunning}, each run took ${showMs(high.runMs)} instead of ` +
-      `${showMs(low.runMs)}, and no more were done (${figures.highPerSecond} instead of ` +
+      `What lies behind pool ${show(pool)} is the bottleneck: ` +
+      `with ${figures.highRunning} running instead of ${figures.lowRunning}, ` +
+      `each run took ${showMs(high.runMs)} instead of ${showMs(low.runMs)}, and no more were done (${figures.highPerSecond} instead of ` +
       `${figures.lowPerSecond} a second). More concurrency will not help; less may do as well.`
     return [advice('downstream', { pool }, text, figures)]
   }
@@ -190,8 +190,8 @@ function regimeOf(runs: readonly Run[]): Regime {
 function futileOf(type: string, { retries, lateSuccesses }: TypeDigest): Advice[] {
   if (retries < ENOUGH || lateSuccesses > 0) return []
   const text =
-    `None of the ${retries} retries of type ${show(type)} succeeded. Mark its lasting errors with ` +
-    'retryable: false, or give it fewer retries: they only take slots.'
+    `None of the ${retries} retries of type ${show(type)} succeeded. Mark its lasting errors ` +
+    'with retryable: false, or give it fewer retries: they only take slots.'
   return [advice('futile-retries', { type }, text, { retries, succeeded: 0 })]
 }
 
@@ -214,9 +214,9 @@ function silentOf(type: string, { silences, starts }: TypeDigest): Advice[] {
 function expiredOf(pool: string, { expired, arrived }: PoolDigest): Advice[] {
   if (expired < ENOUGH_FAULTS || expired < arrived * 0.01) return []
   const text =
-    `${expired} jobs of pool ${show(pool)} waited for a slot longer than their enqueueTimeout, of ` +
-    `${arrived} that arrived. Raise its concurrency if what lies behind it can bear that, send ` +
-    'less, or let them wait longer.'
+    `${expired} jobs of pool ${show(pool)} waited for a slot longer than their enqueueTimeout, ` +
+    `of ${arrived} that arrived. Raise its concurrency if what lies behind it can bear that, ` +
+    'send less, or let them wait longer.'
   return [advice('enqueue-timeouts', { pool }, text, { expired, arrived })]
 }
 

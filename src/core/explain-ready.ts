@@ -60,7 +60,8 @@ export function explainReady(job: StoredJob, facts: ExplainFacts): Answer {
     const answer = check(job, facts)
     if (answer !== undefined) return { ...answer, text: answer.text + remarksOn(job) }
   }
-  const text = `${named(job)} is ready and pool ${show(job.pool)} has a free slot. It starts at once.`
+  const pool = `pool ${show(job.pool)}`
+  const text = `${named(job)} is ready and ${pool} has a free slot. It starts at once.`
   return { reason: 'next', text: text + remarksOn(job) }
 }
 
@@ -104,7 +105,8 @@ function closed(job: StoredJob, { standing }: ExplainFacts): Answer | undefined 
     return { reason: 'pool-full', text, ...placeOf(standing.ahead) }
   }
   if (standing.type.concurrency === 0) {
-    const text = `Type ${show(job.type)} has a concurrency of 0, so ${inText(job)} cannot start. Raise it.`
+    const type = `Type ${show(job.type)}`
+    const text = `${type} has a concurrency of 0, so ${inText(job)} cannot start. Raise it.`
     return { reason: 'type-full', text }
   }
   if (standing.pool.perWorker > 0) return undefined

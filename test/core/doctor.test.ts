@@ -147,7 +147,7 @@ const CASES: readonly [string, Partial<DoctorFacts>, string, string, string, str
     { closedTypes: [{ type: 'mail', count: 2 }] },
     'closed-pool',
     'Type "mail" has a concurrency of 0',
-    'where it is defined',
+    'in types or in define("mail", ...)',
     [],
   ],
   [

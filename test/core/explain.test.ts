@@ -404,7 +404,7 @@ const ANSWERS: readonly [string, StoredJob, ExplainFacts, string, ...string[]][]
     { ...failed, code: 'PREEMPTED', preempted: 3 },
     facts(),
     'failed',
-    'displaced by urgent jobs 3 times. Retry it later.',
+    'gave way to urgent jobs 3 times. Retry it later.',
   ],
   ['a timeout', { ...failed, code: 'EXECUTION_TIMEOUT' }, facts(), 'failed', 'a longer timeout'],
   ['a queue', { ...failed, code: 'ENQUEUE_TIMEOUT' }, facts(), 'failed', 'no slot in time'],
