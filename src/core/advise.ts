@@ -136,8 +136,9 @@ function bottleneckOf(pool: string, log: PoolDigest, concurrency = 0): Advice[] 
     const text =
       `What lies behind pool ${show(pool)} is the bottleneck: ` +
       `with ${figures.highRunning} running instead of ${figures.lowRunning}, ` +
-      `each run took ${showMs(high.runMs)} instead of ${showMs(low.runMs)}, and no more were done (${figures.highPerSecond} instead of ` +
-      `${figures.lowPerSecond} a second). More concurrency will not help; less may do as well.`
+      `each run took ${showMs(high.runMs)} instead of ${showMs(low.runMs)}, and no more were ` +
+      `done (${figures.highPerSecond} instead of ${figures.lowPerSecond} a second). ` +
+      'More concurrency will not help; less may do as well.'
     return [advice('downstream', { pool }, text, figures)]
   }
   const total = log.levels.reduce((sum, { ms }) => sum + ms, 0)
