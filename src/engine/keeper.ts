@@ -8,10 +8,13 @@ import type { Timer } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
 import { type Hub, isUnavailable } from './hub.ts'
 import type { Pulse } from './pulse.ts'
-import type { Schedules } from './schedules.ts'
+import type { Fired, Schedules } from './schedules.ts'
 
 /** A schedule whose job is refused is tried again after so long. */
 const STUCK_MS = 1_000
+
+/** Nothing was due. */
+const NONE: Fired = { moved: false, stuck: false }
 
 export class Keeper {
   readonly #hub: Hub
@@ -79,7 +82,8 @@ export class Keeper {
       if (move !== null) moves.push(this.#hub.move(move))
     }
     await Promise.all(moves)
-    const { moved, stuck } = await this.#schedules.fire(answer.schedules)
+    const { schedules } = answer
+    const { moved, stuck } = schedules.length === 0 ? NONE : await this.#schedules.fire(schedules)
     if (answer.more || moved || moves.length > 0) {
       this.#again = true
       await this.#breath.take()
