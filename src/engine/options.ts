@@ -134,6 +134,7 @@ export function resolveOptions(given: number | SchedulerOptions = {}): Settings 
   integer('leaseMs', lease, 1)
   const { ageing, retryBudget } = options
   const ages = ageing === undefined ? undefined : resolveAgeing(ageing)
+  const budget = retryBudget === undefined ? undefined : budgetOf(retryBudget)
   const pools = poolsOf(options)
   for (const [pool, terms] of pools) checkUrgency(pool, terms, ages ?? null)
   return {
@@ -141,9 +142,9 @@ export function resolveOptions(given: number | SchedulerOptions = {}): Settings 
     pools,
     types: typesOf(types),
     ageing: ages,
-    budget: retryBudget === undefined ? undefined : budgetOf(retryBudget),
+    budget,
     trackAsync: boolean('trackAsync', trackAsync),
-    said: { pools: Object.fromEntries(pools), ageing: ages, retryBudget },
+    said: { pools: Object.fromEntries(pools), ageing: ages, budget },
     leaseMs: lease,
     graceMs: toMs(graceMs, 'graceMs'),
     maxZombies: integer('maxZombies', maxZombies, 1),

@@ -51,7 +51,7 @@ export class Reader {
   }
 
   async *jobs(filter: JobFilter): AsyncGenerator<Job> {
-    const query = await this.#queryOf(filter)
+    const query = await this.queryOf(filter)
     let left = filter.limit ?? Number.POSITIVE_INFINITY
     for (let after: number | null = query.after; after !== null && left > 0; ) {
       const page = await this.#hub.store.list({
@@ -69,7 +69,11 @@ export class Reader {
     const { store } = this.#hub
     const job = await this.#known(id)
     const standing = await store.standing(id)
-    return explain(job, { standing, now: await store.time() })
+    const facts = { standing, now: await store.time() }
+    if (job.status !== 'running') return explain(job, facts)
+    const workers = await store.workers()
+    const leaseHolderAlive = workers.some(({ holder }) => holder === job.lease?.holder)
+    return explain(job, { ...facts, leaseHolderAlive })
   }
 
   /** `isClosed` ends a follower that has read everything. */
@@ -93,7 +97,8 @@ export class Reader {
     }
   }
 
-  async #queryOf(filter: JobFilter): Promise<ListQuery> {
+  /** A filter that has been checked, as a store is asked; the limit is up to the caller. */
+  async queryOf(filter: JobFilter): Promise<ListQuery> {
     const { status, limit: _limit, after, ...rest } = filter
     const statuses = status === undefined ? undefined : ([status].flat() as JobStatus[])
     return {

@@ -2,10 +2,8 @@
 // May never do what one of the parts should: each method is a few lines.
 
 import { type Duration, toMs } from '../core/duration.ts'
-import { checkName } from '../core/id.ts'
 import type { JobEvent, NewJob } from '../core/job.ts'
 import { boolean, callable, checkOptions, oneOf, refuseValue } from '../core/options.ts'
-import { resolvePoolChange } from '../core/pools.ts'
 import type {
   Explanation,
   Job,
@@ -13,11 +11,9 @@ import type {
   JobFilter,
   JobHandle,
   JobInput,
-  PoolOptionsChange,
-  Snapshot,
   TypePolicy,
 } from '../core/types.ts'
-import { snapshotOf, viewOf } from '../core/view.ts'
+import { viewOf } from '../core/view.ts'
 import type { JobZombie } from '../core/zombie.ts'
 import type { Runtime } from '../kit/runtime.ts'
 import type { Hint, Store } from '../store/store.ts'
@@ -29,6 +25,8 @@ import { closedError, Hub } from './hub.ts'
 import { Intake } from './intake.ts'
 import { Keeper } from './keeper.ts'
 import { KnownTypes } from './known.ts'
+import { MakeUp } from './make-up.ts'
+import { Operator, type OperatorParts } from './operator.ts'
 import {
   checkExtras,
   checkId,
@@ -40,6 +38,7 @@ import { Pulse } from './pulse.ts'
 import { Quiet } from './quiet.ts'
 import { checkEvents, checkFilter, type EventsOptions, Reader } from './reader.ts'
 import { type Handler, Registry } from './registry.ts'
+import { Schedules } from './schedules.ts'
 import { Setup } from './setup.ts'
 import { addAll, type JobSource } from './stream.ts'
 import { goneError, Waiters } from './waiters.ts'
@@ -52,12 +51,6 @@ export interface TypeHandle<P, R> {
     payload: P,
     options?: Omit<JobInput<P, R>, 'type' | 'payload' | 'execute'>,
   ): Promise<JobHandle<R>>
-}
-
-export interface PoolHandle {
-  configure(change: PoolOptionsChange): Promise<void>
-  pause(): Promise<void>
-  resume(): Promise<void>
 }
 
 const DRAIN_MS = 30_000
@@ -77,7 +70,7 @@ const NOTHING_NEW: Hint = {
  * Every method that reads or writes jobs rejects with STORE_UNAVAILABLE while the store is away:
  * then it is unknown whether the write happened, and asking again with the same ids is safe.
  */
-export abstract class SchedulerBase {
+export abstract class SchedulerBase extends Operator {
   readonly #settings: Settings
   readonly #hub: Hub
   readonly #registry: Registry
@@ -85,6 +78,8 @@ export abstract class SchedulerBase {
   readonly #setup: Setup
   readonly #intake: Intake
   readonly #reader: Reader
+  readonly #schedules: Schedules
+  readonly #makeUp: MakeUp
   readonly #worker: Worker
   readonly #pulse: Pulse
   readonly #keeper: Keeper
@@ -99,6 +94,7 @@ export abstract class SchedulerBase {
     options: number | SchedulerOptions | undefined,
     defaultStore: (runtime: Runtime) => Store,
   ) {
+    super(() => this.#operatorParts())
     const settings = resolveOptions(options)
     this.#settings = settings
     this.#ownsStore = settings.store === undefined
@@ -120,6 +116,8 @@ export abstract class SchedulerBase {
       return this.#closing === undefined ? this.#begin() : this.#open()
     })
     this.#reader = new Reader(this.#hub)
+    this.#schedules = new Schedules(this.#hub, (job) => this.#intake.prepare(job))
+    this.#makeUp = new MakeUp(this.#hub)
     this.#worker = new Worker(
       this.#hub,
       this.#registry,
@@ -143,12 +141,12 @@ export abstract class SchedulerBase {
       },
     )
     this.#pulse = new Pulse(this.#hub, this.#worker, this.#registry)
-    this.#keeper = new Keeper(this.#hub, this.#pulse)
+    this.#keeper = new Keeper(this.#hub, this.#pulse, this.#schedules)
     this.#waiters = new Waiters(this.#hub)
     this.#quiet = new Quiet(this.#hub, () => this.#worker.runs.size > 0)
     this.#hub.onHint((hint) => {
       if (hint.ready) this.#worker.wake()
-      if (hint.overdue) this.#keeper.wake()
+      if (hint.overdue || hint.settings) this.#keeper.wake()
       if (hint.holders.includes(this.#hub.holder)) this.#pulse.beat().catch(() => {})
     })
   }
@@ -239,12 +237,6 @@ export abstract class SchedulerBase {
     yield* this.#reader.jobs(filter)
   }
 
-  /** Everything in numbers, and what runs. O(1) in the number of jobs. */
-  async snapshot(): Promise<Snapshot> {
-    await this.#open()
-    return snapshotOf(await this.#hub.store.count(), this.#worker.zombieCount)
-  }
-
   /** Why a job is where it is, in one sentence. */
   async explain(id: string): Promise<Explanation> {
     checkId(id)
@@ -272,21 +264,6 @@ export abstract class SchedulerBase {
     boolean('downstream', downstream)
     await this.#open()
     return this.#client.retry(id, downstream)
-  }
-
-  /** Settings of one pool, stored for all workers; they win over what processes bring along. */
-  pool(name: string): PoolHandle {
-    checkName('The name of a pool', name, 'INVALID_OPTION')
-    const configure = async (change: PoolOptionsChange) => {
-      const terms = resolvePoolChange(name, change)
-      await this.#open()
-      await this.#hub.store.configure({ pool: name, by: 'operator', terms })
-    }
-    return {
-      configure,
-      pause: () => configure({ paused: true }),
-      resume: () => configure({ paused: false }),
-    }
   }
 
   /** Listens to what this process does. Returns the function that stops listening. */
@@ -364,6 +341,17 @@ export abstract class SchedulerBase {
     return this.#client.insert(jobs, fence)
   }
 
+  #operatorParts(): OperatorParts {
+    return {
+      hub: this.#hub,
+      reader: this.#reader,
+      schedules: this.#schedules,
+      makeUp: this.#makeUp,
+      zombies: () => this.#worker.zombieCount,
+      open: (isWork) => (isWork ? this.#begin() : this.#open()),
+    }
+  }
+
   /** What had to be looked up first: this process may have closed meanwhile. */
   async #late(prepared: Promise<NewJob>): Promise<NewJob> {
     const job = await prepared
@@ -393,6 +381,7 @@ export abstract class SchedulerBase {
 
   async #close(): Promise<void> {
     this.#worker.stop()
+    const madeUp = this.#makeUp.stop()
     this.#client.close()
     this.#setup.close()
     if (this.#setup.isBegun) {
@@ -401,6 +390,7 @@ export abstract class SchedulerBase {
       this.#worker.stop()
       this.#announce()
       await this.#worker.emptied()
+      await madeUp
       this.#keeper.stop()
       await this.#worker.lastWords().catch(() => {})
       await this.#pulse.stop().catch(() => {})

@@ -4,6 +4,7 @@
 import { type Hub, isUnavailable } from './hub.ts'
 import type { KnownTypes } from './known.ts'
 import { complain } from './logger.ts'
+import { checkStart } from './pools.ts'
 import type { Registry } from './registry.ts'
 
 export class Setup {
@@ -56,6 +57,7 @@ export class Setup {
   async #open(): Promise<void> {
     const { store, settings } = this.#hub
     await store.open()
+    await checkStart(this.#hub)
     for (const [pool, terms] of settings.pools) {
       await store.configure({ pool, by: 'start', terms })
     }

@@ -89,6 +89,11 @@ export function processName(): string {
   return `pid:${process.pid}`
 }
 
+/** An instant, epoch milliseconds, as a date. No clock is read. */
+export function dateOf(instant: number): Date {
+  return new Date(instant)
+}
+
 /**
  * Calls `run` whenever the process has nothing left to do and would end: for whoever still waits,
  * the last chance to find out that it is in vain.
