@@ -24,7 +24,7 @@ import { createDownstream } from './downstream.mjs'
 const EXPORTS = { count: 200, everyMs: 100, takesMs: 30_000 }
 
 /** Lookups: five in each of the first 60 seconds, quick ones. They are always first attempts. */
-const LOOKUPS = { count: 300, everyMs: 200, takesMs: 100 }
+const LOOKUPS = { count: 300, everyMs: 200, takesMs: 80 }
 
 /** Then the downstream restarts, and all exports, none of which has ended, fail at once. */
 export const RESTART_MS = 19_950
