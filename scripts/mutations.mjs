@@ -102,9 +102,9 @@ export const MUTATIONS = [
   },
   {
     name: 'a paused pool goes on',
-    file: 'store/memory/queues.ts',
-    find: 'const room = pool.rules.paused ? 0 : pool.rules.concurrency - pool.held.size',
-    replace: 'const room = pool.rules.concurrency - pool.held.size',
+    file: 'store/memory/pick.ts',
+    find: 'const room = rules.paused ? 0 : rules.concurrency - pool.held.size',
+    replace: 'const room = rules.concurrency - pool.held.size',
   },
   {
     name: 'the quorum is one short',

@@ -119,6 +119,12 @@ export class Breaker {
     return this.#period
   }
 
+  /** From when on it lets somebody through; Infinity while only the probe's end can tell. */
+  freeAt(now: number): number {
+    if (this.state(now) === 'open') return this.#openUntil
+    return this.#probing ? Number.POSITIVE_INFINITY : 0
+  }
+
   /** What the attempt with that pass has shown. To be called once for each pass. */
   record(pass: number, verdict: BreakerVerdict, now: number): void {
     if (pass !== this.#period) return
@@ -143,6 +149,13 @@ export class Breaker {
     if (this.#state === 'closed') return 0
     if (this.#state === 'open') return Math.max(0, this.#openUntil - now)
     return this.#probing ? this.#terms.resetMs : 0
+  }
+
+  /** A closed one under other terms, for which no pass that was given before counts. */
+  renewed(terms: BreakerTerms): Breaker {
+    const period = this.#period + 1
+    const nothing = { consecutive: 0, outcomes: [], openUntil: 0, probing: false }
+    return new Breaker(terms, { state: 'closed', period, ...nothing })
   }
 
   toData(): BreakerData {

@@ -51,3 +51,30 @@ export function taken(terms: RateTerms, tat: number, now: number, count: number)
 export function freeAt(terms: RateTerms, tat: number): number {
   return Math.ceil((tat - terms.toleranceUs) / 1_000)
 }
+
+/**
+ * The state after the terms have changed at `now`; null stands for no rate. Equal terms change
+ * nothing, and a rate that was taken away is forgotten.
+ *
+ * What was started and not yet worked off is owed at the new price: so many starts, at most as
+ * many as may come at once, times the new interval. So the new rate holds in every window that
+ * begins at the change, one interval is the longest wait before its first start, and a window
+ * across the change has fewer than `window / shorter interval + larger burst` starts: no more
+ * than the looser of the two rates allows (two allowances never add up).
+ *
+ * Rejected: the state as it is. From 1 a minute to 100 a second it lets nothing start for up to
+ * a minute. Rejected too: starting anew; whoever switches to and fro would get a burst each time.
+ */
+export function carried(
+  before: RateTerms | null,
+  after: RateTerms | null,
+  tat: number,
+  now: number,
+): number {
+  if (before === null || after === null) return 0
+  const { intervalUs, toleranceUs } = after
+  if (before.intervalUs === intervalUs && before.toleranceUs === toleranceUs) return tat
+  const ahead = Math.max(tat - now * 1_000, 0)
+  const owed = Math.min(Math.ceil(ahead / before.intervalUs), after.burst)
+  return now * 1_000 + owed * intervalUs
+}

@@ -82,6 +82,19 @@ export function raiseOf(cap: number, elastic: Elastic | null): number {
   return Math.max(1, Math.floor(cap * elastic.ratio))
 }
 
+/**
+ * How many jobs of a pool one worker may run; Infinity where the pool's own cap comes first in
+ * any case, so that such a share stops nobody.
+ */
+export function shareOf({ perWorker, concurrency }: PoolRules): number {
+  return perWorker < concurrency ? perWorker : Number.POSITIVE_INFINITY
+}
+
+/** Whether what is for urgent jobs is for this one. `ceiling`: that of the ageing that is set. */
+export function isUrgent(priority: number, minPriority: number, ageing: Ageing | null): boolean {
+  return priority >= minPriority && priority > (ageing?.ceiling ?? 0)
+}
+
 /** What processes have said of a type: for submissions from processes that know nothing of it. */
 export interface TypeSetting {
   readonly pool: string

@@ -60,6 +60,7 @@ const NOTHING_NEW: Hint = {
   ended: [],
   holders: [],
   settings: false,
+  room: [],
 }
 
 /**

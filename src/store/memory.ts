@@ -3,12 +3,13 @@
 
 import type { Attempt, Move } from '../core/job.ts'
 import type { StoredSettings } from '../core/settings.ts'
-import type { Heap } from '../kit/heap.ts'
 import { type Runtime, systemRuntime } from '../kit/runtime.ts'
 import { LIMITS } from './limits.ts'
 import { Board } from './memory/board.ts'
 import { Insertion } from './memory/insertion.ts'
+import { inspect } from './memory/inspection.ts'
 import { Moves } from './memory/moves.ts'
+import { isSooner, nextDue, promote } from './memory/promotion.ts'
 import type { JobRecord } from './memory/record.ts'
 import type {
   Change,
@@ -91,10 +92,17 @@ class MemoryStore implements Store {
 
   async lease(ask: LeaseAsk, tell: boolean): Promise<Told<LeaseAnswer>> {
     return this.#write(tell, () => {
-      this.#promote()
-      const jobs = this.#board.pools.take(ask)
-      for (const record of jobs) this.#grant(record, ask)
-      return { jobs, nextAt: this.#board.due.peekKey() }
+      promote(this.#board)
+      const { pools, now, ranks } = this.#board
+      const jobs: JobRecord[] = []
+      const grant = (record: JobRecord, pass: number) => {
+        this.#grant(record, ask, pass)
+        jobs.push(record)
+      }
+      const displace = (victim: JobRecord, urgent: JobRecord) =>
+        this.#board.displace(victim, urgent)
+      const { nextAt } = pools.take(ask, { now, ageing: ranks.ageing, grant, displace })
+      return { jobs, nextAt: Math.min(nextAt, nextDue(this.#board)) }
     })
   }
 
@@ -102,19 +110,23 @@ class MemoryStore implements Store {
     return this.#write(tell, () => {
       const board = this.#board
       board.continueFanOuts()
+      board.continueRanking()
       board.graph.prune(board.now, LIMITS.prune)
       board.log.prune(board.now - ask.keepLogMs, LIMITS.prune)
       const limit = Math.min(ask.limit, LIMITS.moves)
       const jobs = this.#firstOverdue(limit)
+      const schedules = board.timetable.due(board.now, limit)
       board.announced()
+      const unfinished = board.fanOuts.size > 0 || board.ranks.unranked > 0
+      const isFull = jobs.length === limit || schedules.length === limit
       // An entry is dropped once it is older than that, a millisecond later than its age.
       const nextPrune = board.log.oldestAt + ask.keepLogMs + 1
       return {
         jobs,
-        schedules: [],
-        nextAt: board.waits.peekKey(),
+        schedules,
+        nextAt: Math.min(board.waits.peekKey(), board.timetable.nextAt),
         nextQuietAt: Math.min(board.leases.peekKey(), board.retention.peekKey(), nextPrune),
-        more: board.fanOuts.size > 0 || jobs.length === limit || nextPrune <= board.now,
+        more: unfinished || isFull || nextPrune <= board.now,
       }
     })
   }
@@ -151,35 +163,41 @@ class MemoryStore implements Store {
 
   #set(change: Change): void {
     const board = this.#board
-    if ('pool' in change) board.pools.configure(change)
-    else if ('type' in change) board.types.set(change.type, change.setting)
-    else if ('ageing' in change) board.ageing = change.ageing
-    else if ('budget' in change) board.budget = change.budget
-    else if (change.row === null) board.schedules.delete(change.schedule)
-    else board.schedules.set(change.schedule, change.row)
+    if ('pool' in change) board.rooms.configure(board.pools.configure(change, board.now))
+    else if ('type' in change) board.setType(change.type, change.setting)
+    else if ('ageing' in change) {
+      board.ranks.set(change.ageing)
+      if (board.ranks.unranked > 0) board.hintOverdue = true
+    } else if ('budget' in change) board.retries.set(change.budget, board.now)
+    else {
+      board.timetable.set(change.schedule, change.row)
+      board.scheduled()
+    }
   }
 
   async settings(): Promise<StoredSettings> {
-    const { pools, types, ageing, budget, schedules } = this.#board
+    const { pools, types, ranks, retries, timetable } = this.#board
     return {
       pools: pools.settings(),
       types: Object.fromEntries(types),
-      ageing,
-      budget,
-      schedules: [...schedules.values()],
+      ageing: ranks.ageing,
+      budget: retries.terms,
+      schedules: timetable.rows,
     }
   }
 
   async workers(): Promise<readonly WorkerInfo[]> {
     const now = this.#now()
     const live = [...this.#workers.values()].filter((worker) => worker.until > now)
-    return live.map(({ ttlMs: _, ...worker }) => {
+    const sorted = live.sort((a, b) => (a.holder < b.holder ? -1 : 1))
+    return sorted.map(({ ttlMs: _, ...worker }) => {
       return { ...worker, running: this.#board.holders.get(worker.holder)?.size ?? 0 }
     })
   }
 
   async inspect(): Promise<Inspection> {
-    return { ghosts: [], cycles: [], orphanedKeys: [], expired: [], damage: [] }
+    this.#now()
+    return inspect(this.#board)
   }
 
   async beat(worker: WorkerBeat): Promise<void> {
@@ -197,7 +215,7 @@ class MemoryStore implements Store {
 
   async count(): Promise<Counted> {
     const board = this.#board
-    const pools = board.pools.states()
+    const pools = board.pools.states(this.#now())
     const held = [...board.pools.held()].sort(byLease).slice(0, LIMITS.held)
     return {
       at: this.#now(),
@@ -208,7 +226,7 @@ class MemoryStore implements Store {
       doomed: board.doomed.size,
       fanOuts: board.fanOuts.size,
       forgotten: board.forgotten,
-      unranked: 0,
+      unranked: board.ranks.unranked,
     }
   }
 
@@ -219,15 +237,17 @@ class MemoryStore implements Store {
   async standing(id: string): Promise<Standing> {
     const board = this.#board
     const record = board.records.get(id)
+    const type = record?.type ?? ''
     const now = this.#now()
     const live = [...this.#workers.values()].filter((worker) => worker.until > now)
-    const able = live.filter(
-      ({ types }) => record?.body !== undefined || types.includes(record?.type ?? ''),
-    )
+    const able = live.filter(({ types }) => record?.body !== undefined || types.includes(type))
+    const takers = able.filter((worker) => !worker.full)
+    const isSpent = ({ holder }: Worker) =>
+      record !== undefined && board.pools.isSpent(record, holder, board.ranks.ageing)
     const unsatisfied = record?.has.edges.filter((edge) => edge.state !== 'satisfied') ?? []
     return {
       ahead: record?.status === 'ready' ? board.pools.ahead(record, servedBy(live)) : 0,
-      pool: board.pools.get(record?.pool ?? ''),
+      pool: board.pools.get(record?.pool ?? '', now),
       laneHolder: record === undefined ? undefined : board.lanes.holderOf(record),
       deps: unsatisfied.map(({ dep, state }) => {
         const status = this.#statusOf(dep.id, now)
@@ -235,9 +255,12 @@ class MemoryStore implements Store {
       }),
       served: able.length > 0,
       full: able.length > 0 && able.every((worker) => worker.full),
-      spent: false,
-      type: { concurrency: board.types.get(record?.type ?? '')?.concurrency ?? null, running: 0 },
-      budgetAt: 0,
+      spent: takers.length > 0 && takers.every(isSpent),
+      type: {
+        concurrency: board.types.get(type)?.concurrency ?? null,
+        running: board.pools.runningOf(type),
+      },
+      budgetAt: record?.status === 'pending' ? board.retries.freeAt(record, now) : 0,
       victim: record?.has.victim?.id,
     }
   }
@@ -280,18 +303,10 @@ class MemoryStore implements Store {
 
   // Leases
 
-  #promote(): void {
-    const { due } = this.#board
-    for (let count = 0; count < LIMITS.chunk && due.peekKey() <= this.#board.now; count += 1) {
-      const record = due.pop() as JobRecord
-      const readyAt = record.has.keepRank ? undefined : record.availableAt
-      if (record.has.keepRank) record.rare.keepRank = false
-      this.#board.pass(record, 'due', readyAt)
-    }
-  }
-
-  #grant(record: JobRecord, ask: LeaseAsk): void {
+  #grant(record: JobRecord, ask: LeaseAsk, pass: number): void {
     const board = this.#board
+    if (pass >= 0) record.rare.pass = pass
+    board.calm(record)
     board.setDeadline(record, 0)
     record.starts += 1
     record.attempts += 1
@@ -318,7 +333,9 @@ class MemoryStore implements Store {
     if (!lease.hold && lease.number !== held.lease) return { status: 'lost' }
     listed.add(lease.number)
     this.#board.setDeadline(record, this.#board.now + ask.leaseMs)
-    return lease.hold ? { status: 'cancelled', lease } : { status: 'held' }
+    if (lease.hold) return { status: 'cancelled', lease }
+    const by = record.evictor
+    return by === undefined ? { status: 'held' } : { status: 'evicted', by }
   }
 
   /** The first overdue jobs of all three heaps, by (deadline, seq). They stay where they are. */
@@ -338,11 +355,6 @@ class MemoryStore implements Store {
   #statusOf(id: string, now: number): Standing['deps'][number]['status'] {
     return this.#board.records.get(id)?.status ?? this.#board.graph.outcomeOf(id, now) ?? 'unknown'
   }
-}
-
-function isSooner(heap: Heap<JobRecord>, than: Heap<JobRecord>): boolean {
-  if (heap.peekKey() !== than.peekKey()) return heap.peekKey() < than.peekKey()
-  return heap.peekTie() < than.peekTie()
 }
 
 function byLease(a: JobRecord, b: JobRecord): number {

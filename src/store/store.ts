@@ -24,8 +24,12 @@ import type {
  *    and a minted id whose key is taken, answer `exists` and refuse nothing; the rest of the
  *    group is inserted. A job is placed: `waiting` while dependencies are missing or its lane is
  *    taken, `pending` until its time, else `ready`. A pool with a `maxQueue` takes no group that
- *    would leave it with more jobs pending or ready; jobs that wait do not count, and a job that
- *    fills a ghost with dependents is always let in.
+ *    would leave it with more jobs pending or ready. Judged is what would stand after the whole
+ *    group: of its jobs that would be pending or ready there, in order, as many have room as
+ *    places are left; one that fills a ghost, which a job that has not ended counts on, needs
+ *    none, but takes one. Jobs that wait do not count, nor a holder that yields its lane to the
+ *    group. The refusal names each pool without room, and leaves all else as it was. Whatever
+ *    becomes pending or ready in another way is never refused. Groups are judged one by one.
  * 4. A dependency that nobody has submitted leaves a ghost, which is open. Its insertion fills
  *    it. A group that would close a loop is refused, across groups and processes too.
  * 5. `lease`: promotes what is due, then grants ready jobs, pool by pool in order of name, the
@@ -54,12 +58,17 @@ import type {
  * 13. The log has one record per transition, in order. Folding it gives the stored states.
  * 14. A job's weight is `weightOf(priority, ageing)` with the ageing that is set; its rank is the
  *    instant at which it asked minus that. When ageing changes, whatever has not ended and was
- *    ranked by the old one is ranked anew (`rank + old weight - new weight`), a chunk with each
- *    `overdue`; `count` says how many are left.
+ *    ranked by the old one is ranked anew (`rank + old weight - new weight`), at most LIMITS.chunk
+ *    with each `overdue`; `count` says how many are left. That is no decision about a job: its
+ *    revision stays, and a lane stays with its holder. Jobs are weighed as they are added and
+ *    revived, and whenever they ask for their place.
  * 15. With a budget, a job that runs again after a failure or a timeout (steps `retry` and
  *    `timeout`) becomes ready only when `lease` takes one of the budget for it: those whose time
  *    has come, best (rank, seq) first, where the rank is that of the instant they were due. Until
- *    then it is `pending`. Nothing else is charged to the budget.
+ *    then it is `pending`, also without a delay. Nothing else is charged to the budget. Of other
+ *    pending jobs `lease` lets out those whose time has come before that, by (instant, seq), at
+ *    most LIMITS.chunk of each; without a budget retries are among these. New terms begin with
+ *    the state that `carried` in core/gcra.ts makes of the old one.
  * 16. `elastic`: once a pool, or the worker's share of it, is full, `lease` goes on with jobs of
  *    at least `minPriority`, and above the ageing's ceiling, as long as no more than
  *    `raiseOf(cap)` are in use beyond the cap. Nobody else starts above the cap.
@@ -76,7 +85,8 @@ import type {
  *    verdict of a move that ends an attempt, once, with the pass it was leased with; an attempt
  *    that ends otherwise (lost, unheard, cancelled) shows nothing.
  * 19. Inserting a group with a `tick` happens only if the schedule still stands at that instant,
- *    and moves it on in the same step.
+ *    and moves it on in the same step; else it is `stale`. A group that is refused leaves the
+ *    schedule where it is; one without jobs just moves it on.
  */
 export interface Store {
   readonly traits: Traits
@@ -93,7 +103,7 @@ export interface Store {
   extend(ask: ExtendAsk, tell: boolean): Promise<Told<ExtendAnswer>>
   /** Change what is set for all workers. */
   configure(change: Change): Promise<void>
-  /** What is set. */
+  /** What is set; schedules in order of name. */
   settings(): Promise<StoredSettings>
   /** Say who is alive and which types it serves, for `ttlMs`; 0 says goodbye. */
   beat(worker: WorkerBeat): Promise<void>
@@ -107,9 +117,9 @@ export interface Store {
   dependents(id: string, after: number, limit: number): Promise<readonly StoredJob[]>
   /** What `explain` has to know beside the job itself. */
   standing(id: string): Promise<Standing>
-  /** Who is alive. */
+  /** Who is alive, in order of holder. */
   workers(): Promise<readonly WorkerInfo[]>
-  /** What `doctor` cannot see from outside; each list has at most LIMITS.page entries. */
+  /** What `doctor` cannot see from outside; lists of at most LIMITS.page entries. O(jobs). */
   inspect(): Promise<Inspection>
   /** The log after an entry. `oldest` is the first entry that retention has left. */
   events(after: number, limit: number): Promise<EventPage>
@@ -164,7 +174,10 @@ export type Refusal =
   | { readonly index: number; readonly reason: 'key'; readonly key: string; readonly owner: string }
   | { readonly index: number; readonly reason: 'unknown'; readonly dep: string }
   | { readonly index: number; readonly reason: 'cycle'; readonly path: readonly string[] }
-  /** `index`: the first job for which there is no room. `never`: the group alone is too large. */
+  /**
+   * `index`: the first job for which this pool has no room; there is one refusal per such pool,
+   * in order of index. `never`: an empty pool would not have it either.
+   */
   | {
       readonly index: number
       readonly reason: 'full'
@@ -199,9 +212,12 @@ export interface OverdueAsk {
 
 export interface OverdueAnswer {
   readonly jobs: readonly StoredJob[]
-  /** Schedules whose instant has come. */
+  /** Schedules whose instant has come, by (instant, name), up to `limit`, until they move on. */
   readonly schedules: readonly Schedule[]
-  /** The next deadline of a job that waits, or instant of a schedule; Infinity for none. */
+  /**
+   * The next deadline of a job that waits, or instant of a schedule; Infinity for none. As long
+   * as nobody has decided about what is overdue, it has passed.
+   */
   readonly nextAt: number
   /** The next end of a lease or a retention, of the log too: nobody stays awake for it alone. */
   readonly nextQuietAt: number
@@ -288,13 +304,16 @@ export type WorkerInfo = Omit<WorkerBeat, 'ttlMs'> & {
 export interface Inspection {
   /** Jobs that wait for ids nobody has submitted: which, and for what. */
   readonly ghosts: readonly { readonly id: string; readonly dep: string }[]
-  /** Loops among jobs that have not ended: there should be none. */
+  /**
+   * Loops among jobs that have not ended, in the order of running, first and last alike; each job
+   * is in one of them at most. There should be none.
+   */
   readonly cycles: readonly (readonly string[])[]
   /** Keys whose owner is not known, or has ended without a window: there should be none. */
   readonly orphanedKeys: readonly { readonly key: string; readonly owner: string }[]
-  /** Leases and holds whose deadline has passed. */
+  /** Leases and holds whose deadline has passed, by (deadline, seq). */
   readonly expired: readonly StoredJob[]
-  /** What the store itself says of its files. Empty: nothing is wrong. */
+  /** What contradicts itself, in the store's own words. Empty: nothing is wrong. */
   readonly damage: readonly string[]
 }
 
@@ -369,7 +388,7 @@ export interface Standing {
   readonly spent: boolean
   /** The cap of its type over all pools, null for none, and how many of it run. */
   readonly type: { readonly concurrency: number | null; readonly running: number }
-  /** When the budget lets it go, if it is that which holds it; else 0. */
+  /** When the budget lets it go at the earliest, if it is that which holds it; else 0. */
   readonly budgetAt: number
   /** The job that has been told to give way to it. */
   readonly victim: string | undefined
@@ -392,4 +411,9 @@ export interface Hint {
   readonly holders: readonly string[]
   /** What is set has changed. */
   readonly settings: boolean
+  /**
+   * Pools in which somebody who may wait was refused for room, and would be let in now. Said once
+   * for all who were refused until then: who tries again and is refused is told again.
+   */
+  readonly room: readonly string[]
 }

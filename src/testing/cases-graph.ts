@@ -130,6 +130,20 @@ export const GRAPH_CASES: readonly Case[] = [
     },
   },
   {
+    name: 'refuses a loop whose way up is longer than its way down, past ghosts (C43)',
+    run: async ({ add, statuses, expect }) => {
+      const ghosts = ['g1', 'g2', 'g3', 'g4', 'g5', 'g6', 'g7', 'g8', 'g9']
+      await add({ id: 'x', ...on('other') }, { id: 'y', ...on('x', 'filler') })
+      const group = [
+        { id: 'filler', ...on('g0', 'y') },
+        { id: 'other', ...on(...ghosts) },
+      ]
+      expect((await add(...group)).status).toBe('refused')
+      expect((await add(...group.reverse())).status).toBe('refused')
+      expect(await statuses('filler', 'other')).toEqual(['nobody', 'nobody'])
+    },
+  },
+  {
     name: 'counts failed jobs as part of the graph: they may be revived',
     run: async ({ add, tell, expect }) => {
       await add({ id: 'a', ...on('b') })

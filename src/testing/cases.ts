@@ -18,6 +18,9 @@ import {
 } from './cases-bench.ts'
 import { GRAPH_CASES } from './cases-graph.ts'
 import { LEASE_CASES } from './cases-leases.ts'
+import { ROOM_CASES } from './cases-room.ts'
+import { SELF_AND_SCHEDULE_CASES } from './cases-self.ts'
+import { TIME_CASES } from './cases-time.ts'
 import { newJob } from './history-commands.ts'
 
 const KEY_CASES: readonly Case[] = [
@@ -405,4 +408,7 @@ export const CASES: readonly Case[] = [
   ...LANE_CASES,
   ...GROUP_CASES,
   ...READ_CASES,
+  ...TIME_CASES,
+  ...ROOM_CASES,
+  ...SELF_AND_SCHEDULE_CASES,
 ]

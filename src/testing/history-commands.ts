@@ -3,6 +3,7 @@
 
 import type { Fact, NewJob, Terms } from '../core/job.ts'
 import type { Keep } from '../core/machine.ts'
+import type { Schedule } from '../core/settings.ts'
 import type { Change, ListQuery } from '../store/store.ts'
 
 /** How old the knowledge is that a decision rests on: read just now, or as once leased. */
@@ -18,7 +19,16 @@ export interface PlannedGroup {
   readonly jobs: readonly NewJob[]
   readonly unknownDeps: 'wait' | 'reject'
   readonly fence?: { readonly id: string; readonly view: View }
+  /** For the instant at which the row stands, or for one before it. */
+  readonly tick?: {
+    readonly schedule: string
+    readonly isStale: boolean
+    readonly stepMs: number
+  }
 }
+
+/** A row of a schedule whose instant is that far from the moment at which it is set. */
+export type PlannedRow = Omit<Schedule, 'name' | 'nextAt'> & { readonly inMs: number }
 
 /** A call of the port that names no number a store made up, so that any store can follow it. */
 export type Command =
@@ -44,11 +54,14 @@ export type Command =
       readonly isStale: boolean
     }
   | { readonly do: 'configure'; readonly change: Change }
+  | { readonly do: 'schedule'; readonly name: string; readonly row: PlannedRow | null }
+  | { readonly do: 'settings' | 'workers' | 'inspect' }
   | {
       readonly do: 'beat'
       readonly holder: string
       readonly types: readonly string[]
       readonly full: boolean
+      readonly zombies: number
       readonly ttlMs: number
     }
   | { readonly do: 'clock'; readonly ms: number }

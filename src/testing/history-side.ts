@@ -65,6 +65,14 @@ async function answerTo(side: Side, command: Command, clock: ManualClock): Promi
   switch (command.do) {
     case 'insert':
       return insert(side, command.groups)
+    case 'schedule':
+      return schedule(side, command, clock)
+    case 'settings':
+      return store.settings()
+    case 'workers':
+      return store.workers()
+    case 'inspect':
+      return store.inspect()
     case 'lease':
       return lease(side, command)
     case 'apply':
@@ -78,7 +86,7 @@ async function answerTo(side: Side, command: Command, clock: ManualClock): Promi
     case 'configure':
       return store.configure(command.change)
     case 'beat':
-      return store.beat({ ...command, name: command.holder, zombies: 0, settings: '' })
+      return store.beat({ ...command, name: command.holder, settings: '' })
     case 'clock':
       return store.time().then((time) => time - clock.now())
     case 'get':
@@ -98,12 +106,13 @@ async function answerTo(side: Side, command: Command, clock: ManualClock): Promi
 
 async function insert(side: Side, planned: readonly PlannedGroup[]): Promise<unknown> {
   const groups: InsertGroup[] = []
-  for (const { jobs, unknownDeps, fence } of planned) {
+  for (const { jobs, unknownDeps, fence, tick } of planned) {
     const lease = fence === undefined ? undefined : (await known(side, fence.id, fence.view))?.lease
     groups.push({
       jobs,
       unknownDeps,
       ...(fence === undefined ? {} : { fence: { id: fence.id, lease: lease?.number ?? 0 } }),
+      ...(tick === undefined ? {} : { tick: await tickOf(side, tick) }),
     })
   }
   const told = await side.store.insert(groups, true)
@@ -112,6 +121,26 @@ async function insert(side: Side, planned: readonly PlannedGroup[]): Promise<unk
     answers.push(await withCheckedLoop(side, groups[index] as InsertGroup, answer))
   }
   return { ...told, answer: answers }
+}
+
+async function tickOf(
+  { store }: Side,
+  { schedule: name, isStale, stepMs }: PlannedGroup['tick'] & object,
+): Promise<InsertGroup['tick'] & object> {
+  const { schedules } = await store.settings()
+  const at = schedules.find((row) => row.name === name)?.nextAt ?? 0
+  return { schedule: name, at: isStale ? at - 1 : at, nextAt: at + stepMs }
+}
+
+function schedule(
+  { store }: Side,
+  { name, row }: Command & { do: 'schedule' },
+  clock: ManualClock,
+): Promise<void> {
+  if (row === null) return store.configure({ schedule: name, row })
+  const { inMs, ...rest } = row
+  const change = { schedule: name, row: { ...rest, name, nextAt: clock.now() + inMs } }
+  return store.configure(change)
 }
 
 /** Which of several loops is shown is up to the store. That it is one is checked here. */
@@ -194,10 +223,10 @@ async function apply(side: Side, moves: readonly Move[]): Promise<unknown> {
 /** An answer that is just full may invite to another call in vain. */
 async function overdue(side: Side, command: Command & { do: 'overdue' }): Promise<unknown> {
   const told = await side.store.overdue(command, true)
-  const { jobs, more, ...rest } = told.answer
-  side.handedOut = jobs.map(copyJob)
-  const isFull = jobs.length === command.limit
-  return { ...told, answer: { ...rest, jobs, more: isFull ? 'perhaps' : more } }
+  const { more, ...rest } = told.answer
+  side.handedOut = rest.jobs.map(copyJob)
+  const isFull = [rest.jobs, rest.schedules].some((list) => list.length === command.limit)
+  return { ...told, answer: { ...rest, more: isFull ? 'perhaps' : more } }
 }
 
 async function keep(side: Side, keepFor: Keep): Promise<unknown> {
@@ -294,20 +323,24 @@ export async function dumpOf(side: Side): Promise<unknown> {
   const standings: unknown[] = []
   const dependents: unknown[] = []
   for (const { id, status, deps } of jobs) {
-    if (status === 'waiting' || status === 'ready') standings.push([id, await standing(side, id)])
+    if (UNSTARTED.includes(status)) standings.push([id, await standing(side, id)])
     for (const dep of deps) dependents.push([dep.id, await sizeOf(side, dep.id)])
   }
   const log = await newEvents(side, 1_000)
   const { events: first, oldest } = await side.store.events(0, 5)
   const isOldest = first.every(({ seq }, index) => (index === 0 ? seq === oldest : seq > oldest))
   const count = await counted(side)
-  return plain({ jobs, standings, dependents, count, log, first, isOldest })
+  const [settings, workers] = [await side.store.settings(), await side.store.workers()]
+  const inspection = await side.store.inspect()
+  const rest = { settings, workers, inspection }
+  return plain({ jobs, standings, dependents, count, log, first, isOldest, ...rest })
 }
 
 async function sizeOf(side: Side, id: string): Promise<readonly string[]> {
   return (await side.store.dependents(id, 0, 500)).map((job) => job.id)
 }
 
+const UNSTARTED: readonly string[] = ['pending', 'waiting', 'ready']
 const RANKED: readonly string[] = ['waiting', 'ready', 'running']
 
 /** Without what stores may choose: numbers of order, the rank of a job that stands in no line. */

@@ -13,6 +13,8 @@ import {
   TERMS,
   type View,
 } from './history-commands.ts'
+import { drawChange } from './history-settings.ts'
+import { drawLook, drawSetting, drawTick } from './history-time.ts'
 import type { Peeked } from './model.ts'
 
 /** Features that a seed switches on or off. */
@@ -40,9 +42,19 @@ const FEATURES = [
   'batches',
   'short retention',
   'stale views',
+  'worker caps',
+  'type caps',
+  'rates',
+  'elastic',
+  'preempt',
+  'breakers',
+  'ageing',
+  'budget',
+  'room',
+  'schedules',
 ] as const
 
-type Feature = (typeof FEATURES)[number]
+export type Feature = (typeof FEATURES)[number]
 
 /** What the mixed history has on every seed. */
 const MIXED: readonly Feature[] = [
@@ -56,6 +68,10 @@ const MIXED: readonly Feature[] = [
   'short retention',
   'revivals',
   'cancels',
+  'ageing',
+  'budget',
+  'room',
+  'schedules',
 ]
 
 const TYPES = ['alpha', 'beta', 'gamma'] as const
@@ -73,7 +89,7 @@ const STATUSES: readonly JobStatus[] = [
 const LEASES = [1_000, 10_000] as const
 
 /** The dice, the settings drawn with them, and how many jobs there are already. */
-interface Maker {
+export interface Maker {
   readonly chance: (probability: number) => boolean
   readonly below: (limit: number) => number
   readonly pick: <T>(from: readonly T[]) => T
@@ -124,7 +140,7 @@ const KINDS: readonly (readonly [draw: Draw, weight: number])[] = [
   [drawOrder, 10],
   [drawOverdue, 8],
   [drawExtend, 6],
-  [drawConfigure, 3],
+  [drawConfigure, 8],
   [drawClock, 9],
   [drawBeat, 2],
   [drawRead, 8],
@@ -159,7 +175,9 @@ function drawGroup(maker: Maker, peek: readonly Peeked[]): PlannedGroup {
   const running = peek.filter((job) => job.holder !== undefined)
   const isFenced = maker.has('fences') && maker.chance(0.25)
   const parent = isFenced ? maker.pick(running) : undefined
+  const isTick = maker.has('schedules') && maker.chance(0.1)
   return {
+    ...(isTick ? drawTick(maker) : {}),
     jobs,
     unknownDeps: maker.has('reject') && maker.chance(0.4) ? 'reject' : 'wait',
     ...(parent === undefined ? {} : { fence: { id: parent.id, view: drawView(maker) } }),
@@ -257,11 +275,23 @@ function drawFinish(maker: Maker, peek: readonly Peeked[]): Command {
 function drawFact(maker: Maker): Fact {
   const error = { name: 'Error', message: 'no', ...(maker.chance(0.3) ? { code: 'E_NO' } : {}) }
   const kind = maker.below(10)
+  if (maker.has('breakers') && maker.chance(0.25)) return drawShown(maker)
+  if (maker.has('preempt') && maker.chance(0.1)) {
+    return maker.chance(0.3) ? { type: 'preempted', unbegun: true } : { type: 'preempted' }
+  }
   if (kind < 4) return { type: 'succeeded', result: `{"r":${maker.below(100)}}` }
   if (kind < 6) return { type: 'failed', error, retryable: maker.chance(0.7) }
   if (kind === 6) return { type: 'timedOut' }
   if (kind === 7) return { type: 'returned' }
   return maker.chance(0.5) ? { type: 'settled' } : { type: 'failed', error, retryable: true }
+}
+
+/** Something that speaks against the downstream. */
+function drawShown(maker: Maker): Fact {
+  const retryable = maker.chance(0.8)
+  const error = { name: 'Error', message: 'ill', code: 'ECONNRESET' }
+  if (maker.chance(0.3)) return { type: 'timedOut', silent: maker.chance(0.3) }
+  return { type: 'failed', error, retryable, transient: true, asked: maker.chance(0.2) }
 }
 
 /** What operators and keepers say: cancel, retry, or something due about any job. */
@@ -307,12 +337,8 @@ function drawExtend(maker: Maker, peek: readonly Peeked[]): Command {
 }
 
 function drawConfigure(maker: Maker): Command {
-  const pool = maker.pick(POOLS)
-  const by = maker.pick(['start', 'operator'] as const)
-  if (maker.has('pauses') && maker.chance(0.5)) {
-    return { do: 'configure', change: { pool, by, terms: { paused: maker.chance(0.4) } } }
-  }
-  return { do: 'configure', change: { pool, by, terms: { concurrency: maker.below(6) } } }
+  const setting = maker.chance(0.5) ? drawSetting(maker) : undefined
+  return setting ?? { do: 'configure', change: drawChange(maker) }
 }
 
 function drawClock(maker: Maker): Command {
@@ -324,12 +350,14 @@ function drawBeat(maker: Maker): Command {
   const types = TYPES.filter(() => maker.chance(0.6))
   const ttlMs = maker.pick([0, 1_000, 60_000])
   const full = maker.pick([false, false, true])
-  return { do: 'beat', holder: maker.pick(HOLDERS), types, full, ttlMs }
+  const zombies = maker.below(3)
+  return { do: 'beat', holder: maker.pick(HOLDERS), types, full, zombies, ttlMs }
 }
 
 function drawRead(maker: Maker, peek: readonly Peeked[]): Command {
   const id = peek.length === 0 ? 'j1' : maker.pick(peek).id
-  const kind = maker.below(6)
+  const kind = maker.below(7)
+  if (kind === 6) return drawLook(maker)
   if (kind === 0) return { do: 'get', ids: [id, 'nobody', `j${maker.made + 3}`] }
   if (kind === 1) return { do: 'dependents', id, limit: maker.pick([1, 2, 100]) }
   if (kind === 2) return { do: 'count' }

@@ -3,6 +3,7 @@
 
 import type { JobStatus, Move, StepName } from '../core/job.ts'
 import type { RefusedMove } from '../store/store.ts'
+import { loosen, show } from './model-pools.ts'
 import {
   closeAttempt,
   edgeStateOf,
@@ -17,6 +18,7 @@ import {
   type Row,
   record,
   type World,
+  weighed,
 } from './model-world.ts'
 
 export type MoveResult =
@@ -46,6 +48,7 @@ const NO_COMING: ReadonlySet<string> = new Set()
 export function applyMoves(world: World, moves: readonly Move[]): MoveResult[] {
   const results = moves.map((move) => {
     const result = applyOne(world, move)
+    loosen(world)
     unblockForgetting(world)
     return result
   })
@@ -55,6 +58,7 @@ export function applyMoves(world: World, moves: readonly Move[]): MoveResult[] {
     if (move.step !== 'settle' && hasEnded(row.status)) tellDependents(world, row)
     freeLaneIfEnded(world, row)
   }
+  loosen(world)
   return results
 }
 
@@ -85,6 +89,7 @@ function isExpected(world: World, row: Row, move: Move): boolean {
 function book(world: World, row: Row, move: Move): string | undefined {
   if (row.status !== 'running') return undefined
   closeAttempt(world, row, move.outcome, move.code)
+  show(world, row, world.rules.shows(move))
   if (move.charge !== 'attempt') row.attempts -= 1
   if (move.charge === 'lost') row.lost += 1
   if (move.charge === 'preempted') row.preempted += 1
@@ -111,6 +116,7 @@ function end(world: World, row: Row, move: Move): void {
   const from = row.status
   const worker = book(world, row, move)
   row.status = move.to as JobStatus
+  row.isRetry = false
   row.finishedAt = now
   row.keepMs = move.keepMs
   row.result = move.result
@@ -152,6 +158,7 @@ function revive(world: World, row: Row, move: Move): MoveResult {
   row.rev += 1
   row.availableAt = world.now() + move.delayMs
   row.keepsRank = false
+  row.weight = weighed(world, row.job.priority)
   row.finishedAt = 0
   row.result = undefined
   row.error = undefined

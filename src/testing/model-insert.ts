@@ -3,6 +3,9 @@
 
 import { Live, type NewJob } from '../core/job.ts'
 import type { InsertAnswer, InsertGroup, Refusal } from '../store/store.ts'
+import { loosen } from './model-pools.ts'
+import { awaitedOf, refusalsForRoom, savepoint } from './model-room.ts'
+import { isStaleTick, moveOn } from './model-time.ts'
 import {
   culpritOf,
   type Edge,
@@ -30,6 +33,7 @@ export function insertGroup(world: World, group: InsertGroup): GroupResult {
     if (parent?.status !== 'running') return { status: 'stale' }
     if (!world.rules.leaseIsCurrent(parent, group.fence.lease)) return { status: 'stale' }
   }
+  if (isStaleTick(world, group)) return { status: 'stale' }
   const verdicts = judge(world, group)
   const refusals = verdicts.flatMap((verdict) => ('reason' in verdict ? [verdict] : []))
   if (refusals.length > 0) return { status: 'refused', refusals }
@@ -45,7 +49,15 @@ export function insertGroup(world: World, group: InsertGroup): GroupResult {
       refusals: [{ index: Math.max(0, index), reason: 'cycle', path: loop }],
     }
   }
-  for (const row of rows) store(world, row)
+  const awaited = awaitedOf(world, added)
+  const takeBack = savepoint(world)
+  const stored = rows.map((row) => store(world, row))
+  const full = refusalsForRoom(world, group.jobs, stored, awaited)
+  if (full.length > 0) {
+    takeBack()
+    return { status: 'refused', refusals: full }
+  }
+  moveOn(world, group)
   return { status: 'done', jobs }
 }
 
@@ -118,12 +130,16 @@ function newRow(world: World, job: NewJob, coming: ReadonlySet<string>): Row {
     availableAt: now + job.delayMs,
     readySince: 0,
     keepsRank: false,
+    isRetry: false,
     holdsLane: false,
     lanePinned: false,
     starts: 0,
     attempts: 0,
     lost: 0,
     preempted: 0,
+    evictor: undefined,
+    displaced: false,
+    pass: -1,
     unknown: false,
     attemptsBefore: 0,
     lostBefore: 0,
@@ -141,7 +157,7 @@ function newRow(world: World, job: NewJob, coming: ReadonlySet<string>): Row {
   }
 }
 
-function store(world: World, draft: Row): void {
+function store(world: World, draft: Row): Row {
   world.lastSeq += 1
   const row: Row = { ...draft, seq: world.lastSeq }
   world.outcomes = world.outcomes.filter((outcome) => outcome.id !== row.job.id)
@@ -153,6 +169,8 @@ function store(world: World, draft: Row): void {
     row.deadline = world.now()
   }
   record(world, row, null, 'add')
+  loosen(world)
+  return row
 }
 
 /** A loop through unsatisfied edges, in the order in which its jobs would have to run. */

@@ -11,56 +11,35 @@ import type {
   OverdueAsk,
 } from '../store/store.ts'
 import { freeLaneIfEnded, settle } from './model-apply.ts'
+import { loosen, nextOf, noteStart, show } from './model-pools.ts'
 import { viewOf } from './model-read.ts'
-import {
-  closeAttempt,
-  hasEnded,
-  inOrder,
-  place,
-  type Row,
-  record,
-  settingsOf,
-  slotsUsed,
-  type World,
-} from './model-world.ts'
+import { nextOut, promote, rankAnew, schedulesDue, unrankedOf } from './model-time.ts'
+import { closeAttempt, hasEnded, place, type Row, record, type World } from './model-world.ts'
 
-const CHUNK = 1_000
 const MOVES = 1_000
+const PRUNE = 10_000
 const ATTEMPTS = 100
 
 export function leaseJobs(world: World, ask: LeaseAsk): { rows: Row[]; nextAt: number } {
   promote(world)
   const rows: Row[] = []
   const pools = new Set(world.rows.map((row) => row.job.pool))
+  const times: number[] = []
   for (const pool of [...pools].sort((a, b) => (a < b ? -1 : 1))) {
-    const { concurrency, paused } = settingsOf(world, pool)
-    if (paused) continue
-    const room = Math.min(ask.max, MOVES) - rows.length
-    const slots = Math.max(0, Math.min(room, concurrency - slotsUsed(world, pool)))
-    const ready = world.rows.filter((row) => row.job.pool === pool && row.status === 'ready')
-    const served = ready.filter(({ job }) => job.body !== undefined || ask.types.includes(job.type))
-    for (const row of inOrder(world, served).slice(0, slots)) {
-      grant(world, row, ask)
-      rows.push(row)
+    while (rows.length < Math.min(ask.max, MOVES)) {
+      const answer = nextOf(world, pool, ask)
+      times.push(answer.nextAt)
+      if (answer.row === undefined) break
+      grant(world, answer.row, ask)
+      rows.push(answer.row)
     }
   }
-  const times = world.rows.filter((row) => row.status === 'pending').map((row) => row.availableAt)
-  return { rows, nextAt: Math.min(Number.POSITIVE_INFINITY, ...times) }
-}
-
-function promote(world: World): void {
-  const due = world.rows
-    .filter((row) => row.status === 'pending' && row.availableAt <= world.now())
-    .sort((a, b) => a.availableAt - b.availableAt || a.seq - b.seq)
-  for (const row of due.slice(0, CHUNK)) {
-    place(world, row, 'due')
-    row.rev += 1
-    record(world, row, 'pending', 'due')
-  }
+  return { rows, nextAt: Math.min(nextOut(world), ...times) }
 }
 
 function grant(world: World, row: Row, ask: LeaseAsk): void {
   const now = world.now()
+  noteStart(world, row)
   world.lastLease += 1
   row.lease = { holder: ask.holder, number: world.lastLease, hold: false }
   row.status = 'running'
@@ -82,6 +61,7 @@ function grant(world: World, row: Row, ask: LeaseAsk): void {
 
 export function overdueJobs(world: World, ask: OverdueAsk): OverdueAnswer {
   const now = world.now()
+  rankAnew(world)
   const late = world.rows
     .filter((row) => row.deadline > 0 && row.deadline <= now)
     .sort((a, b) => a.deadline - b.deadline || a.seq - b.seq)
@@ -89,12 +69,19 @@ export function overdueJobs(world: World, ask: OverdueAsk): OverdueAnswer {
   const oldest = world.log[0]?.at ?? Number.POSITIVE_INFINITY
   const nextPrune = oldest + ask.keepLogMs + 1
   const isQuiet = (row: Row) => row.lease !== undefined || hasEnded(row.status)
+  const limit = Math.min(ask.limit, MOVES)
+  const schedules = schedulesDue(world)
+  const instants = [...world.schedules.values()].map(({ nextAt }) => nextAt)
   return {
-    jobs: late.slice(0, Math.min(ask.limit, MOVES)).map(viewOf),
-    schedules: [],
-    nextAt: earliest(world.rows.filter((row) => !isQuiet(row))),
+    jobs: late.slice(0, limit).map(viewOf),
+    schedules: schedules.slice(0, limit),
+    nextAt: Math.min(earliest(world.rows.filter((row) => !isQuiet(row))), ...instants),
     nextQuietAt: Math.min(earliest(world.rows.filter(isQuiet)), nextPrune),
-    more: late.length > Math.min(ask.limit, MOVES) || nextPrune <= now,
+    more:
+      late.length > limit ||
+      schedules.length > limit ||
+      nextPrune <= now ||
+      unrankedOf(world).length > 0,
   }
 }
 
@@ -105,7 +92,7 @@ function earliest(rows: readonly Row[]): number {
 
 function prune(world: World, before: number): void {
   const isOld = (event: JobEvent) => event.at < before
-  for (let dropped = 0; dropped < CHUNK; dropped += 1) {
+  for (let dropped = 0; dropped < PRUNE; dropped += 1) {
     const [first] = world.log
     if (first === undefined || !isOld(first)) return
     world.log.shift()
@@ -119,7 +106,10 @@ export function extendLeases(world: World, ask: ExtendAsk): ExtendAnswer {
   const unheard = mine
     .filter((row) => (row.lease?.number as number) <= ask.upTo && !isListed(row, ask))
     .sort((a, b) => (a.lease?.number as number) - (b.lease?.number as number))
-  for (const row of unheard) takeBack(world, row)
+  for (const row of unheard) {
+    takeBack(world, row)
+    loosen(world)
+  }
   return { leases, mark: world.lastLease }
 }
 
@@ -133,7 +123,8 @@ function extendOne(
   if (row === undefined || lease?.holder !== ask.holder) return { status: 'lost' }
   if (!lease.hold && !world.rules.leaseIsCurrent(row, entry.lease)) return { status: 'lost' }
   row.deadline = world.now() + ask.leaseMs
-  return lease.hold ? { status: 'cancelled', lease } : { status: 'held' }
+  if (lease.hold) return { status: 'cancelled', lease }
+  return row.evictor === undefined ? { status: 'held' } : { status: 'evicted', by: row.evictor }
 }
 
 /** A lease is listed by its number. A hold is listed by its job: its number may be news. */
@@ -151,6 +142,7 @@ function takeBack(world: World, row: Row): void {
     return
   }
   closeAttempt(world, row, 'returned', undefined)
+  show(world, row, 'neutral')
   row.attempts -= 1
   row.lease = undefined
   row.keepsRank = true

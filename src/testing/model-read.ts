@@ -11,6 +11,8 @@ import type {
   Standing,
   StatusCounts,
 } from '../store/store.ts'
+import { gatesOf, isSpent, victimOf } from './model-pools.ts'
+import { budgetAt, unrankedOf } from './model-time.ts'
 import {
   find,
   hasEnded,
@@ -64,7 +66,7 @@ export function viewOf(row: Row): StoredJob {
     lostBefore: row.lostBefore,
     lease: row.lease,
     unknown: row.unknown,
-    evictor: undefined,
+    evictor: row.evictor,
     deadline: row.deadline,
     createdAt: row.createdAt,
     availableAt: row.availableAt,
@@ -115,7 +117,7 @@ export function countJobs(world: World): Counted {
     doomed: world.rows.filter(isDoomed).length,
     fanOuts: 0,
     forgotten: world.forgotten,
-    unranked: 0,
+    unranked: unrankedOf(world).length,
   }
 }
 
@@ -139,9 +141,7 @@ function poolState(world: World, pool: string): PoolState {
     running: slotsUsed(world, pool),
     ready: rows.filter((row) => row.status === 'ready').length,
     states: statusCounts(rows),
-    rateAt: 0,
-    breakerState: 'closed',
-    breakerUntil: 0,
+    ...gatesOf(world, pool),
   }
 }
 
@@ -167,6 +167,7 @@ export function standingOf(world: World, id: string): Standing {
   if (row === undefined) throw new Error(`There is no job ${id}.`)
   const live = [...world.workers.values()].filter((worker) => world.now() < worker.until)
   const able = live.filter((worker) => worker.types.includes(row.job.type))
+  const takers = able.filter((worker) => !worker.full)
   const ahead = world.rows.filter(
     (other) =>
       other !== row &&
@@ -189,10 +190,15 @@ export function standingOf(world: World, id: string): Standing {
       }),
     served: able.length > 0,
     full: able.length > 0 && able.every((worker) => worker.full),
-    spent: false,
-    type: { concurrency: world.types.get(row.job.type)?.concurrency ?? null, running: 0 },
-    budgetAt: 0,
-    victim: undefined,
+    spent: takers.length > 0 && takers.every((worker) => isSpent(world, row, worker.holder)),
+    type: {
+      concurrency: world.types.get(row.job.type)?.concurrency ?? null,
+      running: world.rows.filter(
+        (each) => each.job.type === row.job.type && each.lease !== undefined,
+      ).length,
+    },
+    budgetAt: budgetAt(world, row),
+    victim: victimOf(world, row)?.job.id,
   }
 }
 

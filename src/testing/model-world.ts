@@ -1,6 +1,7 @@
 // Owns the data of the model and the rules that everything else in the model leans on.
 // May never share code with the sources, only their types: what both get wrong, nobody would see.
 
+import type { BreakerTerms } from '../core/breaker.ts'
 import type { RateTerms } from '../core/gcra.ts'
 import type {
   Attempt,
@@ -16,6 +17,7 @@ import type {
 import type { Ageing } from '../core/rank.ts'
 import type { PoolRules, PoolTerms, Schedule, TypeSetting } from '../core/settings.ts'
 import type { WorkerBeat } from '../store/store.ts'
+import type { Rules } from './model-rules.ts'
 
 export interface Edge {
   readonly dep: Dep
@@ -40,6 +42,8 @@ export interface Row {
   readySince: number
   /** It goes back to its old place in line once its time has come. */
   keepsRank: boolean
+  /** It is pending because it failed or timed out, and runs again. */
+  isRetry: boolean
   holdsLane: boolean
   /** It has been leased since it was admitted to its lane, so it yields no more. */
   lanePinned: boolean
@@ -47,6 +51,11 @@ export interface Row {
   attempts: number
   lost: number
   preempted: number
+  /** The urgent job it has to give way to; and whether it has displaced somebody itself. */
+  evictor: string | undefined
+  displaced: boolean
+  /** The period of its pool's breaker in which it was started; -1 without one. */
+  pass: number
   unknown: boolean
   attemptsBefore: number
   lostBefore: number
@@ -68,48 +77,26 @@ export interface PoolSettings {
   readonly operator: PoolTerms
 }
 
+/** Starts under a rate: what was owed at the beginning, and when each came. */
+export interface RateBook {
+  readonly owedUntil: number
+  readonly starts: number[]
+}
+
+/** A breaker as its history: what it was shown since it last changed its mind. */
+export interface BreakerBook {
+  readonly terms: BreakerTerms
+  /** Closed, until it opened; then half-open from that instant on. */
+  opensAt: number | null
+  period: number
+  shown: ('success' | 'failure')[]
+  probing: number
+}
+
 export interface Outcome {
   readonly id: string
   readonly status: JobStatus
   readonly until: number
-}
-
-/** Rules that a test may replace by wrong ones, to see that the suite notices. */
-export interface Rules {
-  comesBefore(a: Row, b: Row): boolean
-  yields(holder: Row, newcomer: Row): boolean
-  satisfies(dep: Dep, end: JobStatus): boolean
-  keyIsHeld(row: Row, now: number): boolean
-  slotIsUsed(row: Row): boolean
-  leaseIsCurrent(row: Row, number: number): boolean
-  names(namer: Row, id: string): boolean
-  rankAfterRetry(row: Row, now: number): number
-}
-
-export const RULES: Rules = {
-  comesBefore: (a, b) => a.rank < b.rank || (a.rank === b.rank && a.seq < b.seq),
-
-  /** The holder of a lane gives way until its first start, to somebody better only. */
-  yields: (holder, newcomer) =>
-    holder.status === 'ready' && !holder.lanePinned && RULES.comesBefore(newcomer, holder),
-
-  satisfies: (dep, end) => dep.on === 'end' || end === 'success',
-
-  /** Live jobs hold their key; a success does until its window is over; other ends do not. */
-  keyIsHeld: (row, now) =>
-    !hasEnded(row.status) || (row.status === 'success' && now < row.keyUntil),
-
-  /** Leases and holds alike. */
-  slotIsUsed: (row) => row.lease !== undefined,
-
-  leaseIsCurrent: (row, number) => row.lease !== undefined && row.lease.number === number,
-
-  /** Whether this record keeps the one of that id from being forgotten. */
-  names: (namer, id) =>
-    namer.status !== 'success' && namer.edges.some((edge) => edge.dep.id === id && !edge.cut),
-
-  /** A failed attempt rejoins at the tail of its priority. */
-  rankAfterRetry: (row, now) => now - row.weight,
 }
 
 /** Everything there is: lists, and nothing that could contradict them. */
@@ -120,9 +107,15 @@ export interface World {
   outcomes: Outcome[]
   log: JobEvent[]
   pools: Map<string, PoolSettings>
+  rates: Map<string, RateBook>
+  breakers: Map<string, BreakerBook>
+  /** The last period that any breaker of a pool has had. */
+  periods: Map<string, number>
   types: Map<string, TypeSetting>
   ageing: Ageing | null
   budget: RateTerms | null
+  /** What retries have poured into the budget, in microseconds, and when that was. */
+  bucket: { readonly fill: number; readonly at: number }
   schedules: Map<string, Schedule>
   workers: Map<string, WorkerBeat & { until: number }>
   lastSeq: number
@@ -140,9 +133,13 @@ export function newWorld(now: () => number, rules: Rules): World {
     outcomes: [],
     log: [],
     pools: new Map(),
+    rates: new Map(),
+    breakers: new Map(),
+    periods: new Map(),
     types: new Map(),
     ageing: null,
     budget: null,
+    bucket: { fill: 0, at: 0 },
     schedules: new Map(),
     workers: new Map(),
     lastSeq: 0,
@@ -248,10 +245,13 @@ export function slotsUsed(world: World, pool: string): number {
 export function place(world: World, row: Row, step: StepName): void {
   const now = world.now()
   row.deadline = 0
+  const isRetry = world.rules.isCharged(step)
   if (needsOf(row) > 0) {
     row.status = 'waiting'
-  } else if (row.availableAt > now) {
+  } else if (row.availableAt > now || (isRetry && world.budget !== null)) {
     row.status = 'pending'
+    row.isRetry = isRetry
+    if (isRetry) row.rank = rankNow(world, row, 'due')
   } else {
     if (!row.keepsRank) row.rank = rankNow(world, row, step)
     row.keepsRank = false

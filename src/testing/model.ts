@@ -2,17 +2,10 @@
 // May never be quick or clever: lists, full scans, recounts. It is the judge of every store.
 
 import type { JobEvent } from '../core/job.ts'
-import type {
-  Change,
-  InsertAnswer,
-  Moved,
-  PoolChange,
-  Store,
-  Told,
-  WorkerInfo,
-} from '../store/store.ts'
+import type { InsertAnswer, Moved, Store, Told } from '../store/store.ts'
 import { applyMoves, type MoveResult } from './model-apply.ts'
 import { type GroupResult, insertGroup } from './model-insert.ts'
+import { inspectWorld } from './model-inspect.ts'
 import { extendLeases, leaseJobs, overdueJobs } from './model-lease.ts'
 import {
   countJobs,
@@ -24,10 +17,12 @@ import {
   standingOf,
   viewOf,
 } from './model-read.ts'
-import { find, newWorld, RULES, type Rules, type World } from './model-world.ts'
+import { RULES, type Rules } from './model-rules.ts'
+import { configure, schedulesOf, workersOf } from './model-time.ts'
+import { find, newWorld, type World } from './model-world.ts'
 
 export type { ModelDump } from './model-read.ts'
-export type { Rules } from './model-world.ts'
+export type { Rules } from './model-rules.ts'
 
 export interface ModelStore extends Store {
   /** Everything there is, also what the port does not show. For people and for failures. */
@@ -77,13 +72,13 @@ export function modelStore({ now, rules }: ModelOptions): ModelStore {
       types: Object.fromEntries(world.types),
       ageing: world.ageing,
       budget: world.budget,
-      schedules: [...world.schedules.values()],
+      schedules: schedulesOf(world),
     }),
     beat: async (worker) => {
       world.workers.set(worker.holder, { ...worker, until: now() + worker.ttlMs })
     },
     workers: async () => workersOf(world),
-    inspect: async () => ({ ghosts: [], cycles: [], orphanedKeys: [], expired: [], damage: [] }),
+    inspect: async () => inspectWorld(world),
     get: async (ids) =>
       ids.map((id) => find(world, id)).map((row) => (row === undefined ? null : viewOf(row))),
     list: async (query) => listJobs(world, query),
@@ -131,32 +126,4 @@ function moved(world: World, id: string, result: MoveResult): Moved {
   if (row === undefined) throw new Error(`There is no job ${id}.`)
   if (result.status === 'moved') return { status: 'moved', job: viewOf(row) }
   return { status: 'refused', job: viewOf(row), why: result.why }
-}
-
-function configure(world: World, change: Change): void {
-  if ('pool' in change) configurePool(world, change)
-  else if ('type' in change) world.types.set(change.type, change.setting)
-  else if ('ageing' in change) world.ageing = change.ageing
-  else if ('budget' in change) world.budget = change.budget
-  else if (change.row === null) world.schedules.delete(change.schedule)
-  else world.schedules.set(change.schedule, change.row)
-}
-
-/** What is null is taken back, what is absent stays as it was. */
-function configurePool(world: World, { pool, by, terms }: PoolChange): void {
-  const settings = world.pools.get(pool) ?? { start: {}, operator: {} }
-  const said: Record<string, unknown> = { ...settings[by] }
-  for (const [name, value] of Object.entries(terms)) {
-    if (value === null) delete said[name]
-    else if (value !== undefined) said[name] = value
-  }
-  world.pools.set(pool, { ...settings, [by]: said })
-}
-
-function workersOf(world: World): WorkerInfo[] {
-  const live = [...world.workers.values()].filter(({ until }) => world.now() < until)
-  return live.map(({ ttlMs: _, ...worker }) => {
-    const mine = world.rows.filter(({ lease }) => lease?.holder === worker.holder)
-    return { ...worker, running: mine.length }
-  })
 }

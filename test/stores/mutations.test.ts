@@ -30,6 +30,24 @@ const MUTATIONS: Readonly<Record<string, Partial<Rules>>> = {
     names: (namer, id) => isLive(namer.status) && namer.edges.some(({ dep }) => dep.id === id),
   },
   'a failure keeps its place': { rankAfterRetry: (row) => row.rank },
+  'timeouts are free': { isCharged: (step) => step === 'retry' },
+  'lost jobs are charged': {
+    isCharged: (step) => ['retry', 'timeout', 'lose'].includes(step),
+  },
+  'who fails first is retried first': {
+    goesFirst: (a, b) =>
+      a.availableAt < b.availableAt || (a.availableAt === b.availableAt && a.seq < b.seq),
+  },
+  'a new budget begins empty': { carries: () => 0 },
+  'an old budget stays to the microsecond': { carries: (fillUs) => fillUs },
+  'only the queue is ranked anew': { isRankedAnew: (row) => row.status === 'ready' },
+  'waiting jobs take room': {
+    takesRoom: (row) => ['pending', 'ready', 'waiting'].includes(row.status),
+  },
+  'delayed jobs take no room': { takesRoom: (row) => row.status === 'ready' },
+  'ghosts need room': { fillsForFree: () => false },
+  'a schedule set again begins anew': { keepsInstant: () => false },
+  'an instant comes twice': { stands: (row, at) => at <= row.nextAt },
 }
 
 const WORSE: Readonly<Record<string, Partial<Rules>>> = {

@@ -1,11 +1,10 @@
 // Owns every index of the memory store, and the few steps that keep them true to the records.
 // May never be bypassed: a record changes its status here and nowhere else.
 
-import type { RateTerms } from '../../core/gcra.ts'
-import { hasEnded, type JobStatus, type StepName } from '../../core/job.ts'
+import { hasEnded, type JobStatus, type StepName, type Verdict } from '../../core/job.ts'
 import { isDoomed } from '../../core/quorum.ts'
-import { type Ageing, rankOf, weightOf } from '../../core/rank.ts'
-import type { Schedule, TypeSetting } from '../../core/settings.ts'
+import { rankOf } from '../../core/rank.ts'
+import type { TypeSetting } from '../../core/settings.ts'
 import { isLegal } from '../../core/steps.ts'
 import { Fifo } from '../../kit/fifo.ts'
 import { Heap } from '../../kit/heap.ts'
@@ -16,7 +15,11 @@ import { type Edge, Graph } from './graph.ts'
 import { Keys, Lanes } from './lanes.ts'
 import { Log } from './log.ts'
 import { headChanged, Pools } from './queues.ts'
+import { Ranks } from './ranks.ts'
 import type { JobRecord } from './record.ts'
+import { Retries } from './retries.ts'
+import { Rooms, takesPlace } from './room.ts'
+import { Timetable } from './timetable.ts'
 
 /** What a log entry says beside the transition. */
 export interface Note {
@@ -42,7 +45,11 @@ export class Board {
   readonly graph = new Graph(this.records)
   readonly lanes = new Lanes()
   readonly keys = new Keys()
-  /** Pending jobs, by the instant at which they fall due. */
+  readonly ranks = new Ranks()
+  readonly rooms = new Rooms()
+  readonly retries = new Retries()
+  readonly timetable = new Timetable()
+  /** Pending jobs but retries, by the instant at which they fall due. */
   readonly due = new Heap<JobRecord>((record, index) => {
     record.at = index
   })
@@ -69,11 +76,7 @@ export class Board {
   hintEnded: string[] = []
   hintHolders: string[] = []
   hintSettings = false
-  /** What is set beside the pools. */
-  ageing: Ageing | null = null
-  budget: RateTerms | null = null
   readonly types = new Map<string, TypeSetting>()
-  readonly schedules = new Map<string, Schedule>()
 
   constructor(maxLog: number) {
     this.log = new Log(maxLog)
@@ -87,9 +90,12 @@ export class Board {
     record.rev += 1
     if (from !== to) {
       record.status = to
-      const { counts } = record.queue
+      const { counts, pool } = record.queue
       counts[from] -= 1
       counts[to] += 1
+      if (pool.room !== undefined) {
+        pool.room.queued += Number(takesPlace(to)) - Number(takesPlace(from))
+      }
       this.catalog.changeStatus(record.seq, from, to)
     }
     this.log.append(record, step, from, this.now, note.worker, note.code, note.cause)
@@ -104,12 +110,15 @@ export class Board {
   /** Gives a new record the status that its gates say. Its edges have been drawn. */
   begin(record: JobRecord): void {
     if (record.key !== undefined) this.keys.take(record)
+    this.ranks.begin(record)
     let to: JobStatus = 'ready'
     if (record.needs > 0) to = 'waiting'
     else if (record.availableAt > this.now) to = 'pending'
     else if (this.#asksLane(record, this.now) === 'wait') to = 'waiting'
     record.status = to
-    record.queue.counts[to] += 1
+    const { counts, pool } = record.queue
+    counts[to] += 1
+    if (pool.room !== undefined) pool.room.queued += Number(takesPlace(to))
     this.catalog.add(record)
     this.log.append(record, 'add', null, this.now, undefined, undefined, undefined)
     this.#settle(record)
@@ -117,7 +126,13 @@ export class Board {
 
   /** Lets a job that needs nothing more pass the gates of time and lane. */
   place(record: JobRecord, step: StepName, keepRank: boolean, note?: Note): void {
-    if (record.availableAt > this.now) {
+    const again = step === 'retry' || step === 'timeout'
+    if (again && (record.availableAt > this.now || this.retries.terms !== null)) {
+      this.#rank(record, record.availableAt)
+      record.rare.again = 'due'
+      this.enter(record, step, 'pending', note)
+      this.#settle(record)
+    } else if (record.availableAt > this.now) {
       if (keepRank || record.has.keepRank) record.rare.keepRank = keepRank
       this.enter(record, step, 'pending', note)
       this.#settle(record)
@@ -137,8 +152,11 @@ export class Board {
     if (record.status === 'ready') {
       record.queue.heap.remove(record.at)
       headChanged(record.queue)
-    } else if (record.status === 'pending') this.due.remove(record.at)
-    else if (record.status === 'waiting') {
+      this.calm(record)
+    } else if (record.status === 'pending') {
+      if (record.has.again === 'no') this.due.remove(record.at)
+      else this.retries.remove(record)
+    } else if (record.status === 'waiting') {
       if (record.at >= 0) this.lanes.leave(record)
       else this.doomed.delete(record)
     }
@@ -148,7 +166,7 @@ export class Board {
   setDeadline(record: JobRecord, deadline: number): void {
     record.deadline = deadline
     const heap = this.#deadlinesOf(record)
-    if (deadline > 0) this.#announce(heap, deadline)
+    if (deadline > 0) this.#announce(heap === this.waits, deadline)
     if (deadline === 0) {
       if (record.timerAt >= 0) heap.remove(record.timerAt)
     } else if (record.timerAt >= 0) heap.update(record.timerAt, deadline, record.seq)
@@ -157,7 +175,7 @@ export class Board {
 
   /** What the keepers know of after this: nobody has to tell them of a later deadline. */
   announced(): void {
-    this.#nextWait = this.waits.peekKey()
+    this.#nextWait = Math.min(this.waits.peekKey(), this.timetable.nextAt)
     this.#nextQuiet = Math.min(this.leases.peekKey(), this.retention.peekKey())
   }
 
@@ -166,6 +184,7 @@ export class Board {
     this.lastLease += 1
     record.lease = { holder, number: this.lastLease, hold }
     record.queue.pool.held.add(record)
+    this.pools.occupy(record, holder)
     let held = this.holders.get(holder)
     if (held === undefined) {
       held = new Map()
@@ -174,14 +193,45 @@ export class Board {
     held.set(this.lastLease, record)
   }
 
+  /** Ends a lease or a hold. Whoever waited for this slot in particular waits no more. */
   drop(record: JobRecord): void {
     const { lease } = record
     if (lease === undefined) return
     const held = this.holders.get(lease.holder)
     held?.delete(lease.number)
     if (held?.size === 0) this.holders.delete(lease.holder)
-    record.queue.pool.held.delete(record)
+    this.pools.vacate(record, lease.holder)
+    if (record.has.evictor !== undefined) this.#untie(record, record.has.evictor)
     record.lease = undefined
+    this.hintReady = true
+  }
+
+  /** Has a running job give way to an urgent one, which is passed over until it has. */
+  displace(victim: JobRecord, urgent: JobRecord): void {
+    victim.rare.evictor = urgent
+    urgent.rare.victim = victim
+    urgent.rare.displaced = true
+    if (victim.lease !== undefined) this.hintHolders.push(victim.lease.holder)
+  }
+
+  /** An urgent job that waits no more needs nobody to give way, and may displace again. */
+  calm(urgent: JobRecord): void {
+    if (!urgent.has.displaced) return
+    urgent.rare.displaced = false
+    if (urgent.has.victim !== undefined) this.#untie(urgent.has.victim, urgent)
+  }
+
+  #untie(victim: JobRecord, urgent: JobRecord): void {
+    victim.rare.evictor = undefined
+    urgent.rare.victim = undefined
+  }
+
+  /** What an attempt has shown, for the breaker that let it start; once. */
+  show(record: JobRecord, verdict: Verdict): void {
+    const { pass } = record.has
+    if (pass < 0) return
+    record.rare.pass = -1
+    record.queue.pool.breaker?.record(pass, verdict, this.now)
     this.hintReady = true
   }
 
@@ -190,6 +240,23 @@ export class Board {
     this.doomed.add(record)
     this.setDeadline(record, this.now)
     this.hintOverdue = true
+  }
+
+  /** A schedule has been set or moved: whoever sleeps longer has to be told. */
+  scheduled(): void {
+    this.#announce(true, this.timetable.nextAt)
+  }
+
+  /** Goes on ranking anew what an older ageing has ranked: looks at LIMITS.chunk jobs at most. */
+  continueRanking(): void {
+    const { ranks, catalog } = this
+    for (let looked = 0; looked < LIMITS.chunk && ranks.unranked > 0; looked += 1) {
+      const record = catalog.nextLive(ranks.after)
+      if (record === undefined) throw new Error(`${ranks.unranked} jobs to rank are not there`)
+      ranks.after = record.seq
+      this.#rankAnew(record)
+    }
+    if (ranks.unranked > 0) this.hintOverdue = true
   }
 
   /** Tells the dependents of an end: at once where they are few, else a chunk per call. */
@@ -228,6 +295,11 @@ export class Board {
     this.#settle(next)
   }
 
+  setType(type: string, setting: TypeSetting): void {
+    this.types.set(type, setting)
+    this.pools.caps.set(type, setting.concurrency, this.pools.held())
+  }
+
   setFailure(record: JobRecord, error: JobRecord['error'], code: string | undefined): void {
     if (record.error === error && record.code === code) return
     this.catalog.changeCode(record.seq, record.code, code)
@@ -249,6 +321,7 @@ export class Board {
       ended: this.hintEnded,
       holders: this.hintHolders,
       settings: this.hintSettings,
+      room: this.rooms.take(),
     }
     this.hintSettings = false
     this.hintReady = false
@@ -259,8 +332,7 @@ export class Board {
   }
 
   /** Keepers sleep until the next deadline they know of; an earlier one is worth a hint. */
-  #announce(heap: Heap<JobRecord>, deadline: number): void {
-    const waits = heap === this.waits
+  #announce(waits: boolean, deadline: number): void {
     if (deadline >= (waits ? this.#nextWait : this.#nextQuiet)) return
     if (waits) this.#nextWait = deadline
     else this.#nextQuiet = deadline
@@ -292,10 +364,7 @@ export class Board {
 
   /** The rank is fixed at the moment of asking; a holder that has to yield goes back in line. */
   #asksLane(record: JobRecord, readyAt: number | undefined): 'free' | 'wait' {
-    if (readyAt !== undefined) {
-      record.weight = weightOf(record.priority, this.ageing)
-      record.rank = rankOf(readyAt, record.weight)
-    }
+    if (readyAt !== undefined) this.#rank(record, readyAt)
     if (record.exclusive === undefined) return 'free'
     const answer = this.lanes.ask(record, record.exclusive)
     if (answer === 'free' || answer === 'wait') return answer
@@ -303,6 +372,24 @@ export class Board {
     this.enter(answer, 'yield', 'waiting')
     this.lanes.wait(answer)
     return 'free'
+  }
+
+  #rank(record: JobRecord, askedAt: number): void {
+    this.ranks.weigh(record)
+    record.rank = rankOf(askedAt, record.weight)
+  }
+
+  /** The same instant under another weight, in whichever index the rank is. */
+  #rankAnew(record: JobRecord): void {
+    const old = record.weight
+    this.ranks.weigh(record)
+    if (record.weight === old) return
+    record.rank += old - record.weight
+    if (record.status === 'ready') {
+      record.queue.heap.update(record.at, record.rank, record.seq)
+      headChanged(record.queue)
+    } else if (record.status === 'pending') this.retries.ranked(record)
+    else if (record.status === 'waiting' && record.at >= 0) this.lanes.ranked(record)
   }
 
   /** Puts a job where its status belongs. */
@@ -315,7 +402,8 @@ export class Board {
       if (enqueueTimeoutMs > 0) this.setDeadline(record, this.now + enqueueTimeoutMs)
       this.hintReady = true
     } else if (record.status === 'pending') {
-      this.due.push(record, record.availableAt, record.seq)
+      if (record.has.again === 'no') this.due.push(record, record.availableAt, record.seq)
+      else this.retries.add(record)
       this.hintReady = true
     } else if (isDoomed(record)) this.doom(record)
     else if (record.needs === 0) this.lanes.wait(record)

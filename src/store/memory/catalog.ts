@@ -1,7 +1,7 @@
 // Owns what listings need: jobs by seq, and an ordered index for each thing they can be asked by.
 // May never walk jobs that do not match: a page costs what it returns, times the conditions.
 
-import { type JobStatus, STATUSES } from '../../core/job.ts'
+import { hasEnded, type JobStatus, STATUSES } from '../../core/job.ts'
 import { Integers } from '../../kit/integers.ts'
 import { LIMITS } from '../limits.ts'
 import type { ListPage, ListQuery } from '../store.ts'
@@ -13,6 +13,7 @@ export class Catalog {
   readonly #rows = new Map<number, { readonly records: (JobRecord | undefined)[]; live: number }>()
   readonly #all = new Integers()
   readonly #statuses: Readonly<Record<JobStatus, Integers>>
+  readonly #live: Ordered
   readonly #types = new Index()
   readonly #pools = new Index()
   readonly #flows = new Index()
@@ -22,6 +23,8 @@ export class Catalog {
   constructor() {
     const sets = STATUSES.map((status) => [status, new Integers()] as const)
     this.#statuses = Object.fromEntries(sets) as Record<JobStatus, Integers>
+    const live = STATUSES.filter((status) => !hasEnded(status))
+    this.#live = union(live.map((status) => this.#statuses[status]))
   }
 
   add(record: JobRecord): void {
@@ -69,6 +72,12 @@ export class Catalog {
     if (from === to) return
     if (from !== undefined) this.#codes.remove(from, seq)
     if (to !== undefined) this.#codes.add(to, seq)
+  }
+
+  /** The first job after a seq that has not ended. */
+  nextLive(after: number): JobRecord | undefined {
+    const seq = this.#live.next(after + 1)
+    return seq < 0 ? undefined : this.#at(seq)
   }
 
   /** One page of what matches, in order of seq. */

@@ -76,6 +76,26 @@ export class Graph {
     record.node = node
   }
 
+  /** Whether a new job would have to wait for others. `group`: the ids that are new with it. */
+  wouldWait(job: NewJob, group: ReadonlySet<string>, now: number): boolean {
+    const isMet = (dep: Dep) => !group.has(dep.id) && this.#look(dep, now) === 'satisfied'
+    return quorumOf(job.depMode, job.deps.length) > job.deps.filter(isMet).length
+  }
+
+  /** Whether a job that has not ended counts on this id, which nobody has submitted. */
+  isAwaited(id: string): boolean {
+    const node = this.#nodes.get(id)
+    if (node === undefined || node.record !== undefined) return false
+    return node.dependents.some(({ from, state }) => state === 'open' && !hasEnded(from.status))
+  }
+
+  /** The edges to ids that nobody has submitted, in no order. O(ids that were named). */
+  *ghostEdges(): Iterable<Edge> {
+    for (const node of this.#nodes.values()) {
+      if (node.record === undefined) yield* node.dependents
+    }
+  }
+
   /** Draws the edges of a new record. All records of its group have been adopted before. */
   link(record: JobRecord, now: number): void {
     const { rare } = record
@@ -333,7 +353,8 @@ function doMeet(
   const walks = [walk(starts, up, seen[0]), walk(starts, down, seen[1])] as const
   for (let side: 0 | 1 = 0; ; side = side === 0 ? 1 : 0) {
     const { value, done } = walks[side].next()
-    if (done === true) return false
+    // Who has been everywhere has come back to a job that is on a loop, met or not.
+    if (done === true) return starts.some((id) => seen[side].has(id))
     if (seen[side === 0 ? 1 : 0].has(value)) return true
   }
 }

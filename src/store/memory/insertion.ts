@@ -2,10 +2,10 @@
 // May never change anything before the whole group has been considered.
 
 import { Live, type NewJob } from '../../core/job.ts'
-import { weightOf } from '../../core/rank.ts'
 import type { InsertAnswer, Inserted, InsertGroup, Refusal } from '../store.ts'
 import type { Board } from './board.ts'
 import { JobRecord } from './record.ts'
+import { refuseForRoom } from './room.ts'
 
 /** What is to become of a group: who is new, who was there, and the keys that it takes. */
 interface Plan {
@@ -28,10 +28,16 @@ export class Insertion {
 
   /** All of the group, or nothing of it. */
   insert(group: InsertGroup): InsertAnswer {
-    const { fence } = group
+    const { fence, tick } = group
+    const { timetable } = this.#board
     if (fence !== undefined && !this.#holds(fence.id, fence.lease)) return { status: 'stale' }
+    if (tick !== undefined && !timetable.stands(tick.schedule, tick.at)) return { status: 'stale' }
     const plan = this.#plan(group)
     if ('refusals' in plan) return { status: 'refused', refusals: plan.refusals }
+    if (tick !== undefined) {
+      timetable.moveOn(tick.schedule, tick.nextAt)
+      this.#board.scheduled()
+    }
     const fresh = plan.fresh.map((job) => this.#record(job))
     for (const record of fresh) this.#board.introduce(record)
     for (const record of fresh) {
@@ -59,7 +65,7 @@ export class Insertion {
     const board = this.#board
     board.lastSeq += 1
     const queue = board.pools.queueOf(job.pool, job.type, job.body !== undefined)
-    return new JobRecord(job, board.lastSeq, board.now, queue, weightOf(job.priority, board.ageing))
+    return new JobRecord(job, board.lastSeq, board.now, queue, board.ranks.weightOf(job.priority))
   }
 
   /** What would become of each job of a group: nothing is changed yet. */
@@ -74,9 +80,20 @@ export class Insertion {
     }
     if (refusals.length > 0) return { refusals }
     const path = plan.linked ? this.#board.graph.loopOf(plan.fresh, this.#board.now) : null
-    if (path === null) return plan
+    if (path === null) return this.#withRoom(group, plan)
     const index = group.jobs.findIndex((job) => path.includes(job.id))
     return { refusals: [{ index: Math.max(0, index), reason: 'cycle', path }] }
+  }
+
+  #withRoom(group: InsertGroup, plan: Plan): Plan | { readonly refusals: readonly Refusal[] } {
+    if (!this.#board.rooms.any) return plan
+    const placed = group.jobs.map((job, index) => ({ job, index }))
+    const fresh = new Set(plan.fresh)
+    const refusals = refuseForRoom(
+      this.#board,
+      placed.filter(({ job }) => fresh.has(job)),
+    )
+    return refusals.length === 0 ? plan : { refusals }
   }
 
   /** `given`: the ids of the group, where a dependency that nobody knows is refused. */

@@ -15,6 +15,11 @@ export interface Lane {
   queue: Heap<JobRecord> | undefined
 }
 
+interface Claim {
+  readonly by: JobRecord
+  readonly yields: boolean
+}
+
 export class Lanes {
   readonly #lanes = new Map<string, Lane>()
 
@@ -33,6 +38,20 @@ export class Lanes {
       return holder
     }
     return 'wait'
+  }
+
+  /** Who holds a lane by this name, and whether it would yield to somebody better. */
+  claimOn(name: string): (Pick<JobRecord, 'rank' | 'seq'> & Claim) | undefined {
+    const lane = this.#lanes.get(name)
+    const holder = lane?.holder
+    if (lane === undefined || holder === undefined) return undefined
+    const yields = holder.status === 'ready' && !lane.started
+    return { by: holder, rank: holder.rank, seq: holder.seq, yields }
+  }
+
+  /** The rank of a job in line has changed. Who holds the lane goes on holding it. */
+  ranked(record: JobRecord): void {
+    record.has.lane?.queue?.update(record.at, record.rank, record.seq)
   }
 
   /** Puts a job in line, with the rank that it has now. */
@@ -97,7 +116,8 @@ export class Lanes {
   }
 }
 
-interface Hold {
+/** A key as it is held. */
+export interface Hold {
   readonly owner: JobRecord
   /** 0 while the owner has not ended. */
   readonly until: number
@@ -113,6 +133,11 @@ export class Keys {
     if (hold.until === 0 || hold.until > now) return hold.owner
     this.#keys.delete(key)
     return undefined
+  }
+
+  /** Every key with its owner; windows that are over may be among them. */
+  entries(): Iterable<readonly [key: string, hold: Hold]> {
+    return this.#keys
   }
 
   take(record: JobRecord): void {

@@ -53,6 +53,7 @@ export class Moves {
     const worker = record.lease?.holder
     const hold = move.step === 'cancel' && record.lease !== undefined ? record.lease : undefined
     const { deadline } = record
+    const { evictor } = record.has
     this.#charge(record, move)
     board.leave(record)
     board.drop(record)
@@ -61,9 +62,11 @@ export class Moves {
     record.result = move.result
     record.finishedAt = board.now
     board.enter(record, move.step, to, { worker, code: move.code, cause: causeOf(record, move) })
+    board.ranks.end(record)
     if (hold === undefined) board.setDeadline(record, board.now + move.keepMs)
     else {
       board.grant(record, hold.holder, true)
+      if (evictor !== undefined) board.displace(record, evictor)
       board.setDeadline(record, deadline)
       board.hintHolders.push(hold.holder)
       record.rare.keepMs = move.keepMs
@@ -90,6 +93,7 @@ export class Moves {
   #charge(record: JobRecord, move: Move): void {
     if (record.status !== 'running') return
     this.#close(record, move.outcome, move.code)
+    this.#board.show(record, move.verdict)
     if (move.unknown !== undefined && move.unknown !== record.unknown) {
       record.rare.unknown = move.unknown
     }
@@ -146,6 +150,8 @@ export class Moves {
     rare.parked = false
     rare.attemptsBefore = record.attempts
     rare.lostBefore = record.lost
+    if (hasEnded(record.status)) board.ranks.begin(record)
+    else board.ranks.weigh(record)
     record.finishedAt = 0
     record.result = undefined
     record.availableAt = board.now
@@ -199,6 +205,7 @@ export class Moves {
     }
     const worker = record.lease?.holder
     this.#close(record, 'returned', undefined)
+    board.show(record, 'neutral')
     record.attempts -= 1
     board.setDeadline(record, 0)
     board.drop(record)

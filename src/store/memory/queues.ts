@@ -1,12 +1,25 @@
 // Owns pools and their ready queues, one per type, merged by rank.
-// May never hand out more than a pool's concurrency allows.
+// May never decide who may start: that is pick.ts.
 
+import { Breaker, type BreakerTerms } from '../../core/breaker.ts'
+import { carried, freeAt } from '../../core/gcra.ts'
 import { type JobStatus, STATUSES } from '../../core/job.ts'
-import { changedTerms, type PoolRules, type PoolTerms, poolRules } from '../../core/settings.ts'
+import {
+  changedTerms,
+  isUrgent,
+  type PoolRules,
+  type PoolTerms,
+  poolRules,
+  raiseOf,
+  shareOf,
+} from '../../core/settings.ts'
 import { Heap } from '../../kit/heap.ts'
 import { LIMITS } from '../limits.ts'
 import type { LeaseAsk, PoolChange, PoolState, StatusCounts } from '../store.ts'
+import { type Call, takeFrom } from './pick.ts'
 import type { JobRecord } from './record.ts'
+import type { Room } from './room.ts'
+import { Caps, Tally } from './slots.ts'
 
 type Counts = Record<JobStatus, number>
 
@@ -35,11 +48,24 @@ export interface Pool {
   operator: PoolTerms
   /** What the two come to. */
   rules: PoolRules
+  /** Only with a bound of its queue. */
+  room: Room | undefined
+  /** Its cap and its pause are all there is to it. */
+  isPlain: boolean
+  /** By holder, where one worker may have less than the pool. */
+  shares: Tally | null
+  /** The state of its rate; see core/gcra.ts. */
+  tat: number
+  breaker: Breaker | null
+  /** The breaker that it had, if it has none: no pass of that one may count for the next. */
+  oldBreaker: Breaker | null
 }
 
 const NO_TERMS: PoolTerms = Object.freeze({})
 
 export class Pools {
+  /** Types with a cap over all pools. */
+  readonly caps = new Caps()
   readonly #pools = new Map<string, Pool>()
   #names: readonly string[] | null = null
   readonly #asked = new WeakMap<readonly string[], ReadonlySet<string>>()
@@ -75,10 +101,35 @@ export class Pools {
     this.#names = null
   }
 
-  configure({ pool: name, by, terms }: PoolChange): void {
+  /** What is counted or remembered for a rule begins and ends with the rule. */
+  configure({ pool: name, by, terms }: PoolChange, now: number): Pool {
     const pool = this.#poolOf(name)
+    const before = pool.rules
     pool[by] = changedTerms(pool[by], terms)
     pool.rules = poolRules(pool.start, pool.operator)
+    const { rate, elastic, preempt, breaker } = pool.rules
+    pool.tat = carried(before.rate, rate, pool.tat, now)
+    if (!isSame(before.breaker, breaker)) renewBreaker(pool, breaker)
+    pool.shares = shareOf(pool.rules) === Number.POSITIVE_INFINITY ? null : sharesOf(pool)
+    const rules = [rate, elastic, preempt, breaker, pool.shares]
+    pool.isPlain = rules.every((rule) => rule === null)
+    return pool
+  }
+
+  find(name: string): Pool | undefined {
+    return this.#pools.get(name)
+  }
+
+  /** A slot is used, or free again. */
+  occupy(record: JobRecord, holder: string): void {
+    record.queue.pool.shares?.add(holder, record)
+    this.caps.add(record)
+  }
+
+  vacate(record: JobRecord, holder: string): void {
+    record.queue.pool.held.delete(record)
+    record.queue.pool.shares?.delete(holder, record)
+    this.caps.delete(record)
   }
 
   /** What was said of each pool. */
@@ -91,28 +142,46 @@ export class Pools {
     return said
   }
 
-  /** Takes the best ready jobs that fit, pool by pool in order of name. */
-  take(ask: LeaseAsk): readonly JobRecord[] {
-    const taken: JobRecord[] = []
-    const types = this.#typesOf(ask)
-    const max = Math.min(ask.max, LIMITS.moves)
-    for (const name of this.#sorted()) {
-      const pool = this.#pools.get(name) as Pool
-      const room = pool.rules.paused ? 0 : pool.rules.concurrency - pool.held.size
-      const wanted = Math.min(room, max - taken.length)
-      if (wanted > 0) takeFrom(pool, types, wanted, taken)
+  /** Grants the best ready jobs that may start, pool by pool in order of name. */
+  take(
+    ask: LeaseAsk,
+    { now, ageing, grant, displace }: Pick<Call, 'now' | 'ageing' | 'grant' | 'displace'>,
+  ): { readonly nextAt: number } {
+    const call: Call = {
+      holder: ask.holder,
+      types: this.#typesOf(ask),
+      now,
+      ageing,
+      caps: this.caps,
+      left: Math.min(ask.max, LIMITS.moves),
+      nextAt: Number.POSITIVE_INFINITY,
+      grant,
+      displace,
     }
-    return taken
+    for (const name of this.#sorted()) {
+      if (call.left > 0) takeFrom(this.#pools.get(name) as Pool, call)
+    }
+    return call
   }
 
-  get(name: string): PoolState {
-    return stateOf(this.#poolOf(name))
+  get(name: string, now: number): PoolState {
+    return stateOf(this.#poolOf(name), now)
   }
 
-  states(): Record<string, PoolState> {
+  states(now: number): Record<string, PoolState> {
     const states: Record<string, PoolState> = Object.create(null)
-    for (const name of this.#sorted()) states[name] = stateOf(this.#pools.get(name) as Pool)
+    for (const name of this.#sorted()) states[name] = stateOf(this.#pools.get(name) as Pool, now)
     return states
+  }
+
+  /** Whether a worker has as many of the pool as it may, if this job were to start there. */
+  isSpent({ queue, priority }: JobRecord, holder: string, ageing: Call['ageing']): boolean {
+    const { rules, shares } = queue.pool
+    if (shares === null) return false
+    const { elastic } = rules
+    const raised = elastic !== null && isUrgent(priority, elastic.minPriority, ageing)
+    const share = shareOf(rules)
+    return shares.count(holder) >= share + (raised ? raiseOf(share, elastic) : 0)
   }
 
   types(): Record<string, StatusCounts> {
@@ -124,6 +193,17 @@ export class Pools {
       }
     }
     return types
+  }
+
+  *queues(): Iterable<Queue> {
+    for (const pool of this.#pools.values()) yield* pool.queues.values()
+  }
+
+  /** Leases and holds of a type over all pools. O(held). */
+  runningOf(type: string): number {
+    let count = 0
+    for (const record of this.held()) if (record.type === type) count += 1
+    return count
   }
 
   *held(): Iterable<JobRecord> {
@@ -158,7 +238,9 @@ export class Pools {
       })
       const held = new Set<JobRecord>()
       const rules = poolRules(NO_TERMS, NO_TERMS)
-      pool = { name, queues: new Map(), heads, held, start: NO_TERMS, operator: NO_TERMS, rules }
+      const said = { start: NO_TERMS, operator: NO_TERMS, rules, room: undefined }
+      const kept = { shares: null, tat: 0, breaker: null, oldBreaker: null }
+      pool = { name, queues: new Map(), heads, held, ...said, isPlain: true, ...kept }
       this.#pools.set(name, pool)
       this.#names = null
     }
@@ -171,21 +253,6 @@ export class Pools {
   }
 }
 
-/** Takes the best of the queues that are served. O(log types + log jobs) for each. */
-function takeFrom(pool: Pool, types: ReadonlySet<string>, most: number, taken: JobRecord[]) {
-  const unserved: Queue[] = []
-  for (let wanted = most; wanted > 0; ) {
-    const best = pool.heads.peek()
-    if (best === undefined) break
-    if (best.bodies || types.has(best.type)) {
-      taken.push(best.heap.pop() as JobRecord)
-      headChanged(best)
-      wanted -= 1
-    } else unserved.push(pool.heads.pop() as Queue)
-  }
-  for (const queue of unserved) headChanged(queue)
-}
-
 /** Puts a queue where its first job belongs among the queues of its pool. */
 export function headChanged(queue: Queue): void {
   const { heap, pool } = queue
@@ -195,14 +262,37 @@ export function headChanged(queue: Queue): void {
   else pool.heads.update(queue.at, heap.peekKey(), heap.peekTie())
 }
 
-function stateOf(pool: Pool): PoolState {
+function sharesOf(pool: Pool): Tally {
+  const shares = new Tally()
+  for (const record of pool.held) shares.add(record.lease?.holder ?? '', record)
+  return shares
+}
+
+function isSame(a: BreakerTerms | null, b: BreakerTerms | null): boolean {
+  if (a === null || b === null) return a === b
+  const isEqual = a.failures === b.failures && a.failureRate === b.failureRate
+  return isEqual && a.window === b.window && a.resetMs === b.resetMs
+}
+
+/** Other terms begin anew; passes that were given before count for nothing from here on. */
+function renewBreaker(pool: Pool, terms: BreakerTerms | null): void {
+  const before = pool.breaker ?? pool.oldBreaker
+  pool.oldBreaker = terms === null ? before : null
+  if (terms === null) pool.breaker = null
+  else pool.breaker = before?.renewed(terms) ?? new Breaker(terms)
+}
+
+function stateOf(pool: Pool, now: number): PoolState {
+  const { rules, tat, breaker } = pool
   const states = zeros()
+  const rateAt = rules.rate === null ? 0 : freeAt(rules.rate, tat)
+  const breakerState = breaker?.state(now) ?? 'closed'
   for (const queue of pool.queues.values()) add(states, queue.counts)
   return {
-    ...pool.rules,
-    rateAt: 0,
-    breakerState: 'closed',
-    breakerUntil: 0,
+    ...rules,
+    rateAt: rateAt > now ? rateAt : 0,
+    breakerState,
+    breakerUntil: breakerState === 'open' ? (breaker?.freeAt(now) ?? 0) : 0,
     running: pool.held.size,
     ready: states.ready,
     states,

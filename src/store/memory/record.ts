@@ -44,10 +44,14 @@ export interface Rare {
   /** The urgent job that it has to give way to, and the one that has to give way to it. */
   evictor: JobRecord | undefined
   victim: JobRecord | undefined
+  /** It has displaced somebody since it became ready: no other. */
+  displaced: boolean
   /** What the breaker of its pool wants back with the verdict of its attempt. */
   pass: number
   /** It goes back to its old place in line when it falls due. */
   keepRank: boolean
+  /** It runs again after a failure or a timeout: which of the heaps of retries it is in. */
+  again: 'no' | 'due' | 'held'
   /** The retention of a job whose hold is not settled yet. */
   keepMs: number
   /** Its retention is over, but a job that is kept still names it. */
@@ -80,8 +84,10 @@ const NOTHING: Rare = Object.freeze({
   unknown: false,
   evictor: undefined,
   victim: undefined,
+  displaced: false,
   pass: -1,
   keepRank: false,
+  again: 'no',
   keepMs: 0,
   parked: false,
 })
@@ -114,7 +120,7 @@ export class JobRecord implements StoredJob {
   earlier: readonly Attempt[] = NO_ATTEMPTS
   /** Who depends on it, if anybody has ever named it. */
   node: GraphNode | undefined = undefined
-  /** Its index in the one heap of jobs that it is in: ready, due or lane; -1 for none. */
+  /** Its index in the one heap of jobs that it is in: ready, due, retries, lane; -1: none. */
   at = -1
   /** Its index in the one heap of deadlines that it is in; -1 for none. */
   timerAt = -1

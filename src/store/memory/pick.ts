@@ -1,0 +1,145 @@
+// Owns what one `lease` takes of a pool: promises 5, 16, 17 and 18, in the order of the text.
+// May never look at more queues and jobs than it takes, puts aside, or has to choose among.
+
+import { freeAt, taken } from '../../core/gcra.ts'
+import { victimOf } from '../../core/preempt.ts'
+import type { Ageing } from '../../core/rank.ts'
+import { isUrgent, raiseOf, shareOf } from '../../core/settings.ts'
+import { headChanged, type Pool, type Queue } from './queues.ts'
+import type { JobRecord } from './record.ts'
+import type { Caps } from './slots.ts'
+
+/** Who asks, and what the call has come to so far. */
+export interface Call {
+  readonly holder: string
+  readonly types: ReadonlySet<string>
+  readonly now: number
+  readonly ageing: Ageing | null
+  readonly caps: Caps
+  /** How many jobs it may still take. */
+  left: number
+  /** When time alone lets somebody start whom time alone has stopped. */
+  nextAt: number
+  /** Grants a job that has left its queue; `pass` is -1 where there is no breaker. */
+  grant(record: JobRecord, pass: number): void
+  /** Has the first give way to the second. */
+  displace(victim: JobRecord, urgent: JobRecord): void
+}
+
+/** What has been passed over, and goes back to its place afterwards. */
+interface Aside {
+  readonly queues: Queue[]
+  readonly records: JobRecord[]
+}
+
+/** Grants the best of a pool that may start. O((queues passed over + granted) * log n). */
+export function takeFrom(pool: Pool, call: Call): void {
+  const { rules } = pool
+  const room = rules.paused ? 0 : rules.concurrency - pool.held.size
+  if (pool.heads.size === 0 || (pool.isPlain ? room <= 0 : rules.paused)) return
+  const aside: Aside = { queues: [], records: [] }
+  if (!pool.isPlain) takeByRules(pool, call, aside)
+  else {
+    for (let wanted = Math.min(room, call.left); wanted > 0; wanted -= 1) {
+      const queue = next(pool, call, aside)
+      if (queue === undefined) break
+      start(queue, call, -1)
+    }
+  }
+  for (const record of aside.records) {
+    record.queue.heap.push(record, record.rank, record.seq)
+    headChanged(record.queue)
+  }
+  for (const queue of aside.queues) headChanged(queue)
+}
+
+/** One after the other: each start may be the one with which a cap, a rate or a probe is used up. */
+function takeByRules(pool: Pool, call: Call, aside: Aside): void {
+  while (call.left > 0) {
+    const queue = next(pool, call, aside)
+    if (queue === undefined) return
+    const record = queue.heap.peek() as JobRecord
+    const { cap, share } = limitsFor(record, pool, call)
+    const hasRoom = pool.held.size < cap && inUse(pool, call) < share
+    const at = opensAt(pool, call.now)
+    if (at > call.now) {
+      if (hasRoom) call.nextAt = Math.min(call.nextAt, at)
+      return
+    }
+    if (!hasRoom) {
+      displaceFor(record, pool, call, cap, share)
+      return
+    }
+    const { rate } = pool.rules
+    if (rate !== null) pool.tat = taken(rate, pool.tat, call.now, 1)
+    start(queue, call, pool.breaker?.admit(call.now) ?? -1)
+  }
+}
+
+/**
+ * The queue whose first job is the next one. A type that is not served, or that is at its cap,
+ * and a job whose victim still holds its slot, are put aside: they hide nobody.
+ */
+function next(pool: Pool, call: Call, aside: Aside): Queue | undefined {
+  for (;;) {
+    const queue = pool.heads.peek()
+    if (queue === undefined) return undefined
+    const isServed = queue.bodies || call.types.has(queue.type)
+    if (!isServed || call.caps.isFull(queue.type)) aside.queues.push(pool.heads.pop() as Queue)
+    else if ((queue.heap.peek() as JobRecord).has.victim === undefined) return queue
+    else aside.records.push(popFirst(queue))
+  }
+}
+
+function start(queue: Queue, call: Call, pass: number): void {
+  const record = popFirst(queue)
+  call.left -= 1
+  call.grant(record, pass)
+}
+
+function popFirst(queue: Queue): JobRecord {
+  const record = queue.heap.pop() as JobRecord
+  headChanged(queue)
+  return record
+}
+
+/** How many leases and holds there may be with this job, in the pool and of the worker in it. */
+function limitsFor(
+  record: JobRecord,
+  { rules }: Pool,
+  call: Call,
+): { readonly cap: number; readonly share: number } {
+  const { concurrency, elastic } = rules
+  const share = shareOf(rules)
+  if (elastic === null || !isUrgent(record.priority, elastic.minPriority, call.ageing)) {
+    return { cap: concurrency, share }
+  }
+  return {
+    cap: concurrency + raiseOf(concurrency, elastic),
+    share: share + raiseOf(share, elastic),
+  }
+}
+
+/** What the worker that asks has of the pool, where anybody has to know. */
+function inUse(pool: Pool, { holder }: Call): number {
+  return pool.shares?.count(holder) ?? 0
+}
+
+/** From when on rate and breaker let one start; Infinity while that is not up to time alone. */
+function opensAt({ rules, tat, breaker }: Pool, now: number): number {
+  const byRate = rules.rate === null ? 0 : freeAt(rules.rate, tat)
+  return breaker === null ? byRate : Math.max(byRate, breaker.freeAt(now))
+}
+
+/** Promise 17, for the job that is next and has no room. One slot less in use has to be enough. */
+function displaceFor(record: JobRecord, pool: Pool, call: Call, cap: number, share: number): void {
+  const terms = pool.rules.preempt
+  if (terms === null || record.has.displaced) return
+  if (!isUrgent(record.priority, terms.minPriority, call.ageing)) return
+  const mine = inUse(pool, call)
+  if (pool.held.size !== cap || mine > share) return
+  const of = mine === share ? call.holder : undefined
+  const { victim, at } = victimOf(pool.held, record, terms, call.now, of)
+  if (victim === undefined) call.nextAt = Math.min(call.nextAt, at)
+  else call.displace(victim, record)
+}

@@ -1,0 +1,57 @@
+// Owns how the model bounds queues: it stores a group, counts, and takes it all back if need be.
+// May never foresee where a job will be placed: it looks where it is.
+
+import type { NewJob } from '../core/job.ts'
+import type { Refusal } from '../store/store.ts'
+import { find, hasEnded, type Row, settingsOf, type World } from './model-world.ts'
+
+/** Everything that storing a group can change, as it was before. */
+export function savepoint(world: World): () => void {
+  const rows = world.rows.map((row) => [row, { ...row, edges: row.edges.map(copyOf) }] as const)
+  const { outcomes, lastSeq, lastEvent } = world
+  const log = [...world.log]
+  return () => {
+    for (const [row, before] of rows) Object.assign(row, before)
+    world.rows = rows.map(([row]) => row)
+    Object.assign(world, { outcomes, lastSeq, lastEvent, log })
+  }
+}
+
+function copyOf<T extends object>(part: T): T {
+  return { ...part }
+}
+
+/** The ids that somebody alive counts on, and that nobody has submitted. */
+export function awaitedOf(world: World, jobs: readonly NewJob[]): ReadonlySet<string> {
+  const isAwaited = ({ id }: NewJob) =>
+    find(world, id) === undefined &&
+    world.rows.some(
+      (row) =>
+        !hasEnded(row.status) &&
+        row.edges.some((edge) => edge.dep.id === id && edge.state === 'open' && !edge.cut),
+    )
+  return new Set(jobs.filter(isAwaited).map(({ id }) => id))
+}
+
+/** Why the group that has just been stored may not stay. `awaited`: ids that need no room. */
+export function refusalsForRoom(
+  world: World,
+  jobs: readonly NewJob[],
+  rows: readonly Row[],
+  awaited: ReadonlySet<string>,
+): Refusal[] {
+  const pools = [...new Set(rows.map((row) => row.job.pool))]
+  const refusals = pools.flatMap((pool): Refusal[] => {
+    const { maxQueue, overflow } = settingsOf(world, pool)
+    const queued = world.rows.filter((row) => row.job.pool === pool && world.rules.takesRoom(row))
+    const own = queued.filter((row) => rows.includes(row))
+    const left = maxQueue - (queued.length - own.length)
+    const needsRoom = (row: Row) => !(awaited.has(row.job.id) && world.rules.fillsForFree(row))
+    const out = own.filter((row, at) => at + 1 > left && needsRoom(row))[0]
+    if (out === undefined) return []
+    const never = own.some((row, at) => at + 1 > maxQueue && needsRoom(row))
+    const index = jobs.findIndex((job) => job.id === out.job.id)
+    return [{ index, reason: 'full', pool, maxQueue, overflow, never }]
+  })
+  return refusals.sort((a, b) => a.index - b.index)
+}
