@@ -21,13 +21,14 @@ export type {
   PoolOptions,
   Snapshot,
   TypePolicy,
-  ZombieRecord,
 } from './core/types.ts'
+export type { ZombieRecord } from './core/zombie.ts'
 export type { EventName, SchedulerEvents } from './engine/events.ts'
 export { TaskGateway } from './engine/gateway.ts'
 export type { Logger } from './engine/logger.ts'
+export type { PoolHandle } from './engine/operator.ts'
 export type { SchedulerOptions } from './engine/options.ts'
-export type { PoolHandle, TypeHandle } from './engine/scheduler.ts'
+export type { TypeHandle } from './engine/scheduler.ts'
 export { createInflight, type Inflight, type InflightOptions } from './kit/inflight.ts'
 export {
   createLimiter,
@@ -50,7 +51,6 @@ export {
   type RunnerResult,
   type RunnerRetry,
   type RunnerStats,
-  type RunnerZombie,
 } from './kit/runner.ts'
 export type { Runtime, Timer } from './kit/runtime.ts'
 export type { Percentiles } from './kit/stats.ts'

@@ -12,11 +12,12 @@ interface Layer {
   readonly not?: readonly string[]
 }
 
-/** Where the platform is let in: clock, timers, randomness; the async context; diagnostics. */
+/** Where the platform is let in: clock, timers, randomness; the async context; diagnostics; cron. */
 const DOORS: readonly Layer[] = [
   { files: 'kit/runtime.ts', may: ['core/', 'kit/', 'node:'] },
   { files: 'kit/context.ts', may: ['core/', 'kit/', 'node:'] },
   { files: 'kit/channel.ts', may: ['core/', 'kit/', 'node:'] },
+  { files: 'kit/cron.ts', may: ['core/', 'kit/', 'croner'] },
 ]
 
 /** Nobody but testing itself imports testing, and nobody but the command imports the command. */
@@ -118,6 +119,8 @@ describe('the test of layers', () => {
     ['core/a.ts', '../store/store.ts'],
     ['core/a.ts', 'yaml'],
     ['kit/heap.ts', 'node:timers'],
+    ['kit/heap.ts', 'croner'],
+    ['engine/schedules.ts', 'croner'],
     ['kit/runtime.ts', '../engine/worker.ts'],
     ['kit/context.ts', '../store/store.ts'],
     ['store/memory.ts', 'node:fs'],

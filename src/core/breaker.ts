@@ -2,7 +2,7 @@
 // May never read a clock or use a timer: whoever asks says what time it is.
 
 import { type Duration, toMs } from './duration.ts'
-import { integer, plain, refuseUnknown, refuseValue } from './options.ts'
+import { countOf, integer, plain, refuseUnknown, refuseValue, share } from './options.ts'
 
 export interface BreakerOptions {
   /** Opens after this many failures in a row; default 5, or never if `failureRate` is given. */
@@ -50,22 +50,18 @@ const MAX_WINDOW = 100_000
 export function breakerTerms(options: BreakerOptions): BreakerTerms {
   plain('breaker', options)
   refuseUnknown('breaker', options, KEYS)
-  const { failures, failureRate, window, resetMs } = options
-  if (window !== undefined && failureRate === undefined) {
+  const { failureRate, window = 20, resetMs = 10_000 } = options
+  if (options.window !== undefined && failureRate === undefined) {
     refuseValue('window of breaker', window, 'left out without failureRate')
   }
-  const byCount = failures ?? (failureRate === undefined ? 5 : 0)
+  const { failures = failureRate === undefined ? 5 : Number.POSITIVE_INFINITY } = options
+  const byCount = countOf('failures of breaker', failures, 1)
   return {
-    failures: failures === undefined ? byCount : integer('failures of breaker', failures, 1),
-    failureRate: failureRate === undefined ? 0 : shareOf(failureRate),
-    window: integer('window of breaker', window ?? 20, 1, MAX_WINDOW),
-    resetMs: toMs(resetMs ?? 10_000, 'resetMs of breaker'),
+    failures: Number.isFinite(byCount) ? byCount : 0,
+    failureRate: failureRate === undefined ? 0 : share('failureRate of breaker', failureRate),
+    window: integer('window of breaker', window, 1, MAX_WINDOW),
+    resetMs: toMs(resetMs, 'resetMs of breaker'),
   }
-}
-
-function shareOf(value: unknown): number {
-  if (typeof value === 'number' && value > 0 && value <= 1) return value
-  return refuseValue('failureRate of breaker', value, 'a share above 0 and up to 1')
 }
 
 /**

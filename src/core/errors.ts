@@ -56,8 +56,10 @@ export class AxError extends Error {
   constructor(
     code: AxErrorCode | (string & {}),
     message: string,
-    details: AxErrorDetails = NO_DETAILS,
+    given: AxErrorDetails = NO_DETAILS,
   ) {
+    // Whoever makes an error has trouble enough: details that are none are not another one.
+    const details = typeof given === 'object' && given !== null ? given : NO_DETAILS
     super(message, 'cause' in details ? { cause: details.cause } : undefined)
     this.name = 'AxError'
     this.code = code

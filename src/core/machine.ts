@@ -136,7 +136,7 @@ function displace(job: StoredJob, unbegun: boolean, keep: Keep): Move {
   if (unbegun) return { ...move, outcome: 'preempted' }
   if (mayRepeat(job)) return { ...move, outcome: 'preempted', unknown: true }
   const text = 'The attempt gave way to an urgent job.'
-  return unknownOutcome({ ...move, charge: 'attempt' }, job, text, keep, 'preempted')
+  return unknownOutcome(move, job, text, keep, 'preempted')
 }
 
 /** Whether another start may follow an attempt that nobody knows the outcome of. */
@@ -238,7 +238,7 @@ function unknownOutcome(
     'OUTCOME_UNKNOWN',
     `${text} Whether it took effect is unknown, and it is not idempotent, so it is not repeated.`,
   )
-  return failWith({ ...move, to: 'failed' }, job, 'OUTCOME_UNKNOWN', error, keep, outcome)
+  return failWith({ ...move, unknown: true }, job, 'OUTCOME_UNKNOWN', error, keep, outcome)
 }
 
 function failWith(

@@ -60,6 +60,12 @@ export function countOf(name: string, value: unknown, min: number): number {
   return refuseValue(name, value, `an integer of at least ${min}, or Infinity`)
 }
 
+/** A share of something: above 0, and up to 1. */
+export function share(name: string, value: unknown): number {
+  if (typeof value === 'number' && value > 0 && value <= 1) return value
+  return refuseValue(name, value, 'a share above 0 and up to 1')
+}
+
 export function boolean(name: string, value: unknown, code: AxErrorCode = 'INVALID_OPTION') {
   return typeof value === 'boolean' ? value : refuseValue(name, value, 'true or false', code)
 }
@@ -77,10 +83,51 @@ export function oneOf<T extends string>(
   return refuseValue(name, value, `${names}${hint}`, code)
 }
 
-/** A plain object: not null, not an array, not a function. */
+/**
+ * An object of keys and values: not null, a list, a function, and nothing with a meaning of its
+ * own, such as the AbortSignal that was meant to be `{ signal }`: it would be ignored.
+ */
 export function plain(name: string, value: unknown, code: AxErrorCode = 'INVALID_OPTION'): object {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
-  return refuseValue(name, value, 'an object', code)
+  return isPlain(value) ? value : refuseValue(name, value, 'an object', code)
+}
+
+export function isPlain(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  const tag = (value as { readonly [Symbol.toStringTag]?: unknown })[Symbol.toStringTag]
+  return tag === undefined || tag === 'Module'
+}
+
+/** The options of a function: a plain object with no keys but these. */
+export function checkOptions(
+  where: string,
+  options: unknown,
+  allowed: readonly string[],
+  code: AxErrorCode = 'INVALID_OPTION',
+): void {
+  if (isPlain(options)) {
+    refuseUnknown(where, options, allowed, code)
+    return
+  }
+  const text = `The options of ${where} must be an object, got ${show(options)}.`
+  throw new AxError(code, `${text} Valid keys: ${allowed.join(', ')}.`, {
+    option: 'options',
+    value: options,
+  })
+}
+
+/** An object that others have made: the methods that will be called are there. */
+export function able<T extends object>(
+  name: string,
+  value: T,
+  methods: readonly (keyof T & string)[],
+): T {
+  const kind: unknown = typeof value
+  const isNone = value === null || value === undefined
+  if (isNone || (kind !== 'object' && kind !== 'function')) {
+    refuseValue(name, value, `an object with the methods ${methods.join(', ')}`)
+  }
+  for (const method of methods) callable(`${name}.${method}`, value[method])
+  return value
 }
 
 export function callable<F>(name: string, value: F, code: AxErrorCode = 'INVALID_OPTION'): F {
@@ -95,7 +142,9 @@ export function show(value: unknown): string {
   if (typeof value === 'symbol') return 'a symbol'
   if (typeof value !== 'object' || value === null) return String(value)
   try {
-    return clip(JSON.stringify(value) ?? 'an object', 80)
+    const text = JSON.stringify(value) ?? 'an object'
+    const kind = text === '{}' ? Object.prototype.toString.call(value) : '[object Object]'
+    return kind === '[object Object]' ? clip(text, 80) : kind
   } catch {
     return 'an object'
   }

@@ -36,7 +36,7 @@ const MAX_DEPS = 100_000
 
 const NO_DEPS: readonly Dep[] = Object.freeze([])
 
-const JOB_KEYS: readonly (keyof JobInput)[] = [
+export const JOB_KEYS: readonly (keyof JobInput)[] = [
   'id',
   'type',
   'payload',

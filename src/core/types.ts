@@ -169,17 +169,6 @@ export interface Explanation {
   readonly position?: number
 }
 
-/** A body that was told to stop, did not, and no longer counts. */
-export interface ZombieRecord {
-  readonly id: string
-  readonly type: string
-  readonly attempt: number
-  readonly startedAt: number
-  /** When its grace was over. */
-  readonly since: number
-  readonly worker: string
-}
-
 export interface JobFilter {
   readonly status?: JobStatus | readonly JobStatus[]
   readonly type?: string
@@ -281,11 +270,36 @@ export interface PoolOptions {
 /** A change of a pool: null takes back what was set before. */
 export type PoolOptionsChange = { readonly [K in keyof PoolOptions]?: PoolOptions[K] | null }
 
+export interface ScheduleOptions {
+  /**
+   * By whose clock the expression goes, such as `Europe/Berlin`. Default: the zone of whichever
+   * process adds the job; where processes may differ, name one.
+   */
+  readonly timeZone?: string
+  /**
+   * What becomes of instants that passed while nobody was there: one job for all of them (`one`,
+   * the default), one for each (`all`), or none for those over a minute ago (`skip`).
+   */
+  readonly missed?: 'skip' | 'one' | 'all'
+}
+
 export interface ScheduleInfo {
   readonly name: string
   readonly cron: string
+  /** Absent: that of whichever process adds the job. */
+  readonly timeZone?: string
+  readonly missed: 'skip' | 'one' | 'all'
+  /** What it adds each time, as it was given. */
+  readonly job: JobInput
   /** When it adds its next job, epoch milliseconds. */
   readonly nextAt: number
+}
+
+export interface RetryWhereOptions {
+  /** Never revives more than so many in any `per`; jobs of a branch count as they are revived. */
+  readonly per?: RateOptions
+  /** Epoch milliseconds at which it stops, done or not. */
+  readonly until?: number
 }
 
 export interface Finding {

@@ -3,20 +3,19 @@
 
 import { AxError } from '../core/errors.ts'
 import { idMaker } from '../core/id.ts'
-import type { Fact, NewJob, StoredJob } from '../core/job.ts'
-import { decide } from '../core/machine.ts'
-import { refuseValue } from '../core/options.ts'
+import type { Fact, NewJob } from '../core/job.ts'
 import { type SubmitContext, toNewJob } from '../core/submit.ts'
 import type { JobHandle, JobInput } from '../core/types.ts'
-import { Breath } from '../kit/breath.ts'
 import { coalesce, Failed } from '../kit/coalesce.ts'
 import { captureContext } from '../kit/context.ts'
 import { LIMITS } from '../store/limits.ts'
-import type { Inserted, InsertGroup, Moved, RefusedMove } from '../store/store.ts'
+import type { Inserted, InsertGroup } from '../store/store.ts'
 import { refusalError } from './errors.ts'
 import { Handle, type HandlePowers } from './handle.ts'
 import type { Hub } from './hub.ts'
 import type { Registry } from './registry.ts'
+import { cannotRetry, revive, reviveBranch, warnOfStuck } from './revival.ts'
+import { settle } from './settle.ts'
 import type { LocalBody } from './worker.ts'
 
 export class Client {
@@ -82,11 +81,10 @@ export class Client {
 
   /** True if this call ended a job that had not ended. */
   async cancel(id: string, reason?: string): Promise<boolean> {
-    if (reason !== undefined && typeof reason !== 'string') refuseValue('reason', reason, 'a text')
     const job = (await this.#hub.store.get([id]))[0] ?? null
     if (job === null) throw unknownJob(id)
     const fact: Fact = reason === undefined ? { type: 'cancel' } : { type: 'cancel', reason }
-    const moved = await this.#settle(job, fact)
+    const moved = await settle(this.#hub, job, fact)
     return moved?.status === 'moved'
   }
 
@@ -94,79 +92,17 @@ export class Client {
   async retry(id: string, downstream: boolean): Promise<boolean> {
     const job = (await this.#hub.store.get([id]))[0] ?? null
     if (job === null) throw unknownJob(id)
-    const moved = await this.#settle(job, { type: 'retry' })
-    if (moved === null) return false
-    if (moved.status === 'refused') throw cannotRetry(id, moved.why)
-    if (downstream) await this.#reviveBranch(id)
+    const revived = await revive(this.#hub, job)
+    if (revived === 'nothing') return false
+    if (revived !== 'revived') throw cannotRetry(id, revived)
+    if (downstream) warnOfStuck(this.#hub, (await reviveBranch(this.#hub, id)).stuck)
     return true
-  }
-
-  /**
-   * Revives what the failure of a job had cancelled, in order of dependency: a job is looked at
-   * again whenever one of those it waits for has been revived. One that stays dead, or whose key
-   * is taken, ends its path and is reported.
-   */
-  async #reviveBranch(root: string): Promise<void> {
-    const stuck = new Map<string, RefusedMove>()
-    const revived = [root]
-    const seen = new Set(revived)
-    const breath = new Breath(this.#hub.runtime)
-    for (const id of revived) {
-      for await (const page of this.#dependents(id)) {
-        const branch = page.filter((job) => !seen.has(job.id) && isCascaded(job))
-        const moved = await Promise.all(branch.map((job) => this.#settle(job, { type: 'retry' })))
-        branch.forEach((job, index) => {
-          const answer = moved[index]
-          if (answer?.status === 'refused') stuck.set(job.id, answer.why)
-          if (answer?.status !== 'moved') return
-          stuck.delete(job.id)
-          seen.add(job.id)
-          revived.push(job.id)
-        })
-        await breath.take()
-      }
-    }
-    const { logger } = this.#hub.settings
-    for (const [id, why] of stuck) {
-      logger.warn(
-        { jobId: id, why },
-        `not revived with its branch: ${cannotRetry(id, why).message}`,
-      )
-    }
-  }
-
-  async *#dependents(id: string): AsyncGenerator<readonly StoredJob[]> {
-    for (let after = 0; ; ) {
-      const page = await this.#hub.store.dependents(id, after, LIMITS.page)
-      yield page
-      const last = page.at(-1)
-      if (last === undefined || page.length < LIMITS.page) return
-      after = last.seq
-    }
-  }
-
-  /** Decides on the job as it is, until the decision is written or there is nothing to decide. */
-  async #settle(first: StoredJob, fact: Fact): Promise<Moved | null> {
-    for (let job: StoredJob | null = first; job !== null; ) {
-      const move = decide(job, fact, this.#hub.settings.keep)
-      if (move === null) return null
-      const answer = await this.#hub.move(move)
-      if (answer.status !== 'stale') return answer
-      job = answer.job
-    }
-    return null
   }
 
   #handleOf({ added, job }: Inserted): JobHandle {
     if (!added) this.#hub.emitter.emit('job:duplicate', { job: job.id, key: job.key })
     return new Handle(job.id, added, this.#powers)
   }
-}
-
-/** Cancelled because of a dependency, or about to be. */
-function isCascaded(job: StoredJob): boolean {
-  if (job.status === 'waiting') return true
-  return job.status === 'cancelled' && job.code === 'DEPENDENCY_FAILED'
 }
 
 function leaseLost(id: string): AxError {
@@ -182,22 +118,5 @@ export function unknownJob(id: string): AxError {
     'UNKNOWN_JOB',
     `No job has the id ${JSON.stringify(id)}. It was never submitted, or it has been forgotten.`,
     { jobId: id },
-  )
-}
-
-function cannotRetry(id: string, why: RefusedMove): AxError {
-  if (why.reason === 'key') {
-    return new AxError(
-      'KEY_TAKEN',
-      `Job ${id} cannot run again: job ${why.owner} has taken its key. Wait for that one to end.`,
-      { jobId: id, owner: why.owner },
-    )
-  }
-  const dep = why.reason === 'doomed' ? why.dep : 'a dependency'
-  return new AxError(
-    'DEPENDENCY_FAILED',
-    `Job ${id} cannot run again while its dependency ${dep} has not succeeded. ` +
-      `Retry ${dep} with { downstream: true }.`,
-    { jobId: id, dependency: dep },
   )
 }

@@ -2,6 +2,7 @@
 // May never grow: whoever needs more has the scheduler.
 
 import type { JobStatus } from '../core/job.ts'
+import { able } from '../core/options.ts'
 import type { JobInput } from '../core/types.ts'
 import { unknownJob } from './client.ts'
 import type { SchedulerBase } from './scheduler.ts'
@@ -10,7 +11,7 @@ export class TaskGateway {
   readonly #scheduler: SchedulerBase
 
   constructor(scheduler: SchedulerBase) {
-    this.#scheduler = scheduler
+    this.#scheduler = able('scheduler', scheduler, ['addJob', 'cancel', 'job'])
   }
 
   /** Stores a job and answers its id; with a key that is taken, the id of its owner. */

@@ -1,7 +1,7 @@
 // Owns handles: what a caller holds of a submitted job.
 // May never hold the job itself, or a promise that nobody asked for.
 
-import { refuseUnknown } from '../core/options.ts'
+import { checkOptions } from '../core/options.ts'
 import type { Job, JobHandle } from '../core/types.ts'
 import { optionalSignal } from '../kit/signals.ts'
 
@@ -23,7 +23,7 @@ export class Handle<R> implements JobHandle<R> {
   }
 
   async result(options: { readonly signal?: AbortSignal } = {}): Promise<R> {
-    refuseUnknown('result', options, ['signal'])
+    checkOptions('result', options, ['signal'])
     return (await this.#powers.result(this.id, optionalSignal(options.signal))) as R
   }
 

@@ -1,4 +1,4 @@
-// Owns time that passes: lost leases, waits that are over, doomed branches, retention.
+// Owns time that passes: lost leases, waits that are over, doomed branches, retention, schedules.
 // May never run user code, and never decides: it asks `decide` about every job it is handed.
 
 import type { Move } from '../core/job.ts'
@@ -8,10 +8,15 @@ import type { Timer } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
 import { type Hub, isUnavailable } from './hub.ts'
 import type { Pulse } from './pulse.ts'
+import type { Schedules } from './schedules.ts'
+
+/** A schedule whose job is refused is tried again after so long. */
+const STUCK_MS = 1_000
 
 export class Keeper {
   readonly #hub: Hub
   readonly #pulse: Pulse
+  readonly #schedules: Schedules
   readonly #breath: Breath
   #live = false
   #sweeping = false
@@ -20,9 +25,10 @@ export class Keeper {
   #timer: Timer | undefined
   #quiet: Timer | undefined
 
-  constructor(hub: Hub, pulse: Pulse) {
+  constructor(hub: Hub, pulse: Pulse, schedules: Schedules) {
     this.#hub = hub
     this.#pulse = pulse
+    this.#schedules = schedules
     this.#breath = new Breath(hub.runtime)
   }
 
@@ -73,12 +79,15 @@ export class Keeper {
       if (move !== null) moves.push(this.#hub.move(move))
     }
     await Promise.all(moves)
-    if (answer.more || moves.length > 0) {
+    const { moved, stuck } = await this.#schedules.fire(answer.schedules)
+    if (answer.more || moved || moves.length > 0) {
       this.#again = true
       await this.#breath.take()
     } else {
       const now = await store.time()
-      this.#arm(answer.nextAt - now, answer.nextQuietAt - now)
+      const ms = answer.nextAt - now
+      // The next instant of all is that of the schedule that is stuck, and it has passed.
+      this.#arm(stuck ? Math.max(ms, STUCK_MS) : ms, answer.nextQuietAt - now)
     }
   }
 

@@ -6,13 +6,23 @@ import { AxError } from '../core/errors.ts'
 import type { RateTerms } from '../core/gcra.ts'
 import { checkName } from '../core/id.ts'
 import type { Keep } from '../core/machine.ts'
-import { boolean, callable, integer, oneOf, plain, refuseUnknown } from '../core/options.ts'
+import {
+  able,
+  boolean,
+  checkOptions,
+  integer,
+  oneOf,
+  plain,
+  refuseUnknown,
+  refuseValue,
+  show,
+} from '../core/options.ts'
 import { checkUrgency, resolveAgeing, resolvePool, resolveRate } from '../core/pools.ts'
 import type { Ageing } from '../core/rank.ts'
 import type { PoolTerms } from '../core/settings.ts'
 import { resolveType, type TypeTerms } from '../core/submit.ts'
-import type { PoolOptions, RateOptions, TypePolicy } from '../core/types.ts'
-import { type Runtime, systemRuntime } from '../kit/runtime.ts'
+import type { JobInput, PoolOptions, RateOptions, TypePolicy } from '../core/types.ts'
+import { type Runtime, runtimeOf } from '../kit/runtime.ts'
 import type { Store } from '../store/store.ts'
 import { consoleLogger, type Logger } from './logger.ts'
 
@@ -101,46 +111,67 @@ const KEYS: readonly (keyof SchedulerOptions)[] = [
 ]
 
 const DAY = 86_400_000
-const KEEP = { success: 3_600_000, failed: 7 * DAY, cancelled: 7 * DAY, outcomes: 30 * DAY }
-const KEEP_LOG = 7 * DAY
+const WEEK = 7 * DAY
+const KEEP = {
+  success: 3_600_000,
+  failed: WEEK,
+  cancelled: WEEK,
+  outcomes: 30 * DAY,
+  log: WEEK,
+}
 
 export function resolveOptions(given: number | SchedulerOptions = {}): Settings {
   const options = typeof given === 'number' ? { concurrency: given } : given
-  plain('The options of AxScheduler', options)
-  refuseUnknown('AxScheduler', options, KEYS)
+  checkOptions('AxScheduler', options, KEYS)
   const { store, leaseMs = 15_000, graceMs = 5_000, maxZombies = 100 } = options
+  const { unknownDeps = 'wait', autoStart = true, name = 'ax', trackAsync = false } = options
   if (store !== undefined) able('store', store, STORE_METHODS)
-  const { runtime = systemRuntime, types = {}, keep = {}, limits = {} } = options
-  able('runtime', runtime, RUNTIME_METHODS)
+  const { types = {}, keep = {}, limits = {} } = options
   const lease = toMs(leaseMs, 'leaseMs')
   integer('leaseMs', lease, 1)
   const { ageing, retryBudget } = options
   const ages = ageing === undefined ? undefined : resolveAgeing(ageing)
+  const budget = retryBudget === undefined ? undefined : budgetOf(retryBudget)
   const pools = poolsOf(options)
-  for (const [name, pool] of pools) checkUrgency(name, pool, ages ?? null)
+  for (const [pool, terms] of pools) checkUrgency(pool, terms, ages ?? null)
   return {
     store,
     pools,
     types: typesOf(types),
     ageing: ages,
-    budget: retryBudget === undefined ? undefined : budgetOf(retryBudget),
-    trackAsync: boolean('trackAsync', options.trackAsync ?? false),
-    said: JSON.stringify({ pools: Object.fromEntries(pools), ageing: ages, retryBudget }),
+    budget,
+    trackAsync: boolean('trackAsync', trackAsync),
+    said: JSON.stringify({ pools: Object.fromEntries(pools), ageing: ages, budget }),
     leaseMs: lease,
     graceMs: toMs(graceMs, 'graceMs'),
     maxZombies: integer('maxZombies', maxZombies, 1),
     keep: keepOf(keep),
     limits: limitsOf(limits),
-    unknownDeps: oneOf('unknownDeps', options.unknownDeps ?? 'wait', ['wait', 'reject']),
-    autoStart: boolean('autoStart', options.autoStart ?? true),
-    name: checkName('name', options.name ?? 'ax', 'INVALID_OPTION'),
+    unknownDeps: oneOf('unknownDeps', unknownDeps, ['wait', 'reject']),
+    autoStart: boolean('autoStart', autoStart),
+    name: checkName('name', name, 'INVALID_OPTION'),
     logger: loggerOf(options.logger),
-    runtime,
+    runtime: runtimeOf(options.runtime),
   }
 }
 
 function budgetOf(value: false | RateOptions): RateTerms | null {
   return value === false ? null : resolveRate('retryBudget', value)
+}
+
+/** The id by which somebody asks for a job: one that no job can have is simply not found. */
+export function checkId(id: unknown): void {
+  if (typeof id !== 'string') refuseValue('id', id, 'a text, the id of a job')
+}
+
+/** What is submitted to a type beside its payload: everything that is not said already. */
+export function checkExtras(type: string, options: Partial<JobInput>): void {
+  plain(`The options of submit to type ${show(type)}`, options, 'INVALID_JOB')
+  for (const key of ['type', 'payload', 'execute'] as const) {
+    if (options[key] === undefined) continue
+    const text = `submit to type ${show(type)} has no option '${key}': the type has it already`
+    throw new AxError('INVALID_JOB', `${text}. Leave it out, or use addJob.`, { option: key })
+  }
 }
 
 /** A type's policy, checked, in the form in which submissions use it. */
@@ -149,14 +180,6 @@ export function checkType(type: string, policy: TypePolicy): TypeTerms {
 }
 
 const STORE_METHODS = ['insert', 'lease', 'overdue', 'apply', 'extend', 'get', 'watch'] as const
-const RUNTIME_METHODS = ['now', 'monotonic', 'random', 'after', 'soon'] as const
-
-/** An object that others have made: the methods that will be called are there. */
-function able<T extends object>(name: string, value: T, methods: readonly (keyof T & string)[]): T {
-  plain(name, value)
-  for (const method of methods) callable(`${name}.${method}`, value[method])
-  return value
-}
 
 function poolsOf(options: SchedulerOptions): ReadonlyMap<string, PoolTerms> {
   const { pools: asked = {} } = options
@@ -198,13 +221,17 @@ function limitsOf(given: NonNullable<SchedulerOptions['limits']>): Settings['lim
 
 function keepOf(given: NonNullable<SchedulerOptions['keep']>): Keep {
   plain('keep', given)
-  refuseUnknown('keep', given, [...Object.keys(KEEP), 'log'])
+  refuseUnknown('keep', given, Object.keys(KEEP))
+  const msOf = (name: keyof typeof KEEP): number => {
+    const { [name]: value = KEEP[name] } = given
+    return toMs(value, `keep.${name}`)
+  }
   return {
-    successMs: toMs(given.success ?? KEEP.success, 'keep.success'),
-    failedMs: toMs(given.failed ?? KEEP.failed, 'keep.failed'),
-    cancelledMs: toMs(given.cancelled ?? KEEP.cancelled, 'keep.cancelled'),
-    outcomesMs: toMs(given.outcomes ?? KEEP.outcomes, 'keep.outcomes'),
-    logMs: toMs(given.log ?? KEEP_LOG, 'keep.log'),
+    successMs: msOf('success'),
+    failedMs: msOf('failed'),
+    cancelledMs: msOf('cancelled'),
+    outcomesMs: msOf('outcomes'),
+    logMs: msOf('log'),
   }
 }
 

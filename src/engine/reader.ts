@@ -5,7 +5,15 @@ import { AxError } from '../core/errors.ts'
 import { explain } from '../core/explain.ts'
 import { checkName } from '../core/id.ts'
 import { type JobEvent, type JobStatus, STATUSES, type StoredJob } from '../core/job.ts'
-import { boolean, integer, oneOf, plain, refuseUnknown, refuseValue } from '../core/options.ts'
+import {
+  boolean,
+  checkOptions,
+  integer,
+  oneOf,
+  plain,
+  refuseUnknown,
+  refuseValue,
+} from '../core/options.ts'
 import type { Explanation, Job, JobFilter } from '../core/types.ts'
 import { viewOf } from '../core/view.ts'
 import { optionalSignal } from '../kit/signals.ts'
@@ -43,7 +51,7 @@ export class Reader {
   }
 
   async *jobs(filter: JobFilter): AsyncGenerator<Job> {
-    const query = await this.#queryOf(filter)
+    const query = await this.queryOf(filter)
     let left = filter.limit ?? Number.POSITIVE_INFINITY
     for (let after: number | null = query.after; after !== null && left > 0; ) {
       const page = await this.#hub.store.list({
@@ -61,16 +69,16 @@ export class Reader {
     const { store } = this.#hub
     const job = await this.#known(id)
     const standing = await store.standing(id)
-    return explain(job, { standing, now: await store.time() })
+    const facts = { standing, now: await store.time() }
+    if (job.status !== 'running') return explain(job, facts)
+    const workers = await store.workers()
+    const leaseHolderAlive = workers.some(({ holder }) => holder === job.lease?.holder)
+    return explain(job, { ...facts, leaseHolderAlive })
   }
 
   /** `isClosed` ends a follower that has read everything. */
   async *events(options: EventsOptions, isClosed: () => boolean): AsyncGenerator<JobEvent> {
-    refuseUnknown('events', plain('The options of events', options), ['after', 'follow', 'signal'])
-    const { follow = false } = options
-    const signal = optionalSignal(options.signal)
-    boolean('follow', follow)
-    if (options.after !== undefined) integer('after', options.after, 0)
+    const { follow = false, signal } = options
     for (let after = options.after; ; ) {
       signal?.throwIfAborted()
       // Listening begins before reading: what is written in between is not missed.
@@ -89,12 +97,10 @@ export class Reader {
     }
   }
 
-  async #queryOf(filter: JobFilter): Promise<ListQuery> {
-    refuseUnknown('jobs', plain('The filter of jobs', filter), FILTER_KEYS)
+  /** A filter that has been checked, as a store is asked; the limit is up to the caller. */
+  async queryOf(filter: JobFilter): Promise<ListQuery> {
     const { status, limit: _limit, after, ...rest } = filter
     const statuses = status === undefined ? undefined : ([status].flat() as JobStatus[])
-    for (const each of statuses ?? []) oneOf('status', each, STATUSES)
-    checkFilter(filter)
     return {
       ...rest,
       ...(statuses === undefined ? {} : { statuses }),
@@ -127,8 +133,21 @@ export class Reader {
   }
 }
 
-function checkFilter(filter: JobFilter): void {
+/** Refuses with `INVALID_OPTION`, before anything is opened or asked. */
+export function checkEvents(options: EventsOptions): void {
+  checkOptions('events', options, ['after', 'follow', 'signal'])
+  const { after, follow, signal } = options
+  optionalSignal(signal)
+  if (follow !== undefined) boolean('follow', follow)
+  if (after !== undefined) integer('after', after, 0)
+}
+
+/** The same for what is asked of a listing. */
+export function checkFilter(filter: JobFilter): void {
+  refuseUnknown('jobs', plain('The filter of jobs', filter), FILTER_KEYS)
   const { limit, after, createdAfter, createdBefore, type, pool, flow, code, key } = filter
+  const { status } = filter
+  for (const each of status === undefined ? [] : [status].flat()) oneOf('status', each, STATUSES)
   if (limit !== undefined) integer('limit', limit, 0)
   for (const [name, value] of Object.entries({ createdAfter, createdBefore })) {
     if (value !== undefined && !Number.isFinite(value)) {

@@ -2,7 +2,7 @@
 // May never run a handler.
 
 import { AxError } from '../core/errors.ts'
-import { callable, show } from '../core/options.ts'
+import { callable, plain, show } from '../core/options.ts'
 import type { TypeTerms } from '../core/submit.ts'
 import type { JobContext, TypePolicy } from '../core/types.ts'
 import { checkType } from './options.ts'
@@ -30,6 +30,7 @@ export class Registry {
       )
     }
     callable('The handler', handler)
+    plain(`The policy of type ${show(type)}`, policy)
     this.#terms.set(type, checkType(type, { ...this.#policies.get(type), ...policy }))
     this.#handlers.set(type, handler)
     this.#served = [...this.#handlers.keys()]

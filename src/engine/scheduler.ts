@@ -3,8 +3,7 @@
 
 import { type Duration, toMs } from '../core/duration.ts'
 import type { JobEvent } from '../core/job.ts'
-import { boolean, callable, oneOf, refuseUnknown } from '../core/options.ts'
-import { resolvePoolChange } from '../core/pools.ts'
+import { boolean, callable, checkOptions, oneOf, refuseValue } from '../core/options.ts'
 import type {
   Explanation,
   Job,
@@ -12,12 +11,11 @@ import type {
   JobFilter,
   JobHandle,
   JobInput,
-  PoolOptionsChange,
   Snapshot,
   TypePolicy,
-  ZombieRecord,
 } from '../core/types.ts'
 import { snapshotOf, viewOf } from '../core/view.ts'
+import type { JobZombie } from '../core/zombie.ts'
 import { Breath } from '../kit/breath.ts'
 import type { Runtime } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
@@ -28,11 +26,21 @@ import { EVENT_NAMES, type EventName, type SchedulerEvents } from './events.ts'
 import type { HandlePowers } from './handle.ts'
 import { closedError, Hub } from './hub.ts'
 import { Keeper } from './keeper.ts'
-import { resolveOptions, type SchedulerOptions, type Settings } from './options.ts'
+import { MakeUp } from './make-up.ts'
+import { Operator, type OperatorParts } from './operator.ts'
+import {
+  checkExtras,
+  checkId,
+  resolveOptions,
+  type SchedulerOptions,
+  type Settings,
+} from './options.ts'
+import { checkStart } from './pools.ts'
 import { Pulse } from './pulse.ts'
 import { Quiet } from './quiet.ts'
-import { type EventsOptions, Reader } from './reader.ts'
+import { checkEvents, checkFilter, type EventsOptions, Reader } from './reader.ts'
 import { type Handler, Registry } from './registry.ts'
+import { Schedules } from './schedules.ts'
 import { goneError, Waiters } from './waiters.ts'
 import { Worker } from './worker.ts'
 
@@ -43,12 +51,6 @@ export interface TypeHandle<P, R> {
     payload: P,
     options?: Omit<JobInput<P, R>, 'type' | 'payload' | 'execute'>,
   ): Promise<JobHandle<R>>
-}
-
-export interface PoolHandle {
-  configure(change: PoolOptionsChange): Promise<void>
-  pause(): Promise<void>
-  resume(): Promise<void>
 }
 
 const DRAIN_MS = 30_000
@@ -68,12 +70,14 @@ const NOTHING_NEW: Hint = {
  * Every method that reads or writes jobs rejects with STORE_UNAVAILABLE while the store is away:
  * then it is unknown whether the write happened, and asking again with the same ids is safe.
  */
-export abstract class SchedulerBase {
+export abstract class SchedulerBase extends Operator {
   readonly #settings: Settings
   readonly #hub: Hub
   readonly #registry: Registry
   readonly #client: Client
   readonly #reader: Reader
+  readonly #schedules: Schedules
+  readonly #makeUp: MakeUp
   readonly #worker: Worker
   readonly #pulse: Pulse
   readonly #keeper: Keeper
@@ -90,6 +94,7 @@ export abstract class SchedulerBase {
     options: number | SchedulerOptions | undefined,
     defaultStore: (runtime: Runtime) => Store,
   ) {
+    super(() => this.#operatorParts())
     const settings = resolveOptions(options)
     this.#settings = settings
     this.#ownsStore = settings.store === undefined
@@ -106,6 +111,8 @@ export abstract class SchedulerBase {
     }
     this.#client = new Client(this.#hub, this.#registry, powers)
     this.#reader = new Reader(this.#hub)
+    this.#schedules = new Schedules(this.#hub, (job) => this.#client.prepare(job))
+    this.#makeUp = new MakeUp(this.#hub)
     this.#worker = new Worker(
       this.#hub,
       this.#registry,
@@ -128,12 +135,12 @@ export abstract class SchedulerBase {
       },
     )
     this.#pulse = new Pulse(this.#hub, this.#worker, this.#registry)
-    this.#keeper = new Keeper(this.#hub, this.#pulse)
+    this.#keeper = new Keeper(this.#hub, this.#pulse, this.#schedules)
     this.#waiters = new Waiters(this.#hub)
     this.#quiet = new Quiet(this.#hub, () => this.#worker.runs.size > 0)
     this.#hub.onHint((hint) => {
       if (hint.ready) this.#worker.wake()
-      if (hint.overdue) this.#keeper.wake()
+      if (hint.overdue || hint.settings) this.#keeper.wake()
       if (hint.holders.includes(this.#hub.holder)) this.#pulse.beat().catch(() => {})
     })
   }
@@ -156,7 +163,7 @@ export abstract class SchedulerBase {
     policyOrHandler: TypePolicy<P> | ((context: JobContext<P>) => R | PromiseLike<R>),
     handler?: (context: JobContext<P>) => R | PromiseLike<R>,
   ): TypeHandle<P, R> {
-    if (typeof policyOrHandler === 'function') {
+    if (typeof policyOrHandler === 'function' && handler === undefined) {
       this.#registry.define(type, {}, policyOrHandler as Handler)
     } else this.#registry.define(type, policyOrHandler as TypePolicy, handler as Handler)
     if (this.#ready) {
@@ -165,7 +172,14 @@ export abstract class SchedulerBase {
     }
     return {
       type,
-      submit: (payload, options = {}) => this.addJob<P, R>({ ...options, type, payload }),
+      submit: (payload, options) => {
+        try {
+          if (options !== undefined) checkExtras(type, options)
+        } catch (error) {
+          return Promise.reject(error)
+        }
+        return this.addJob<P, R>({ ...options, type, payload })
+      },
     }
   }
 
@@ -214,6 +228,7 @@ export abstract class SchedulerBase {
 
   /** What is known about a job, or null. A copy. */
   async job(id: string): Promise<Job | null> {
+    checkId(id)
     await this.#open()
     const job = (await this.#hub.store.get([id]))[0] ?? null
     return job === null ? null : viewOf(job, this.#worker.progressOf(id))
@@ -221,6 +236,7 @@ export abstract class SchedulerBase {
 
   /** The jobs that match, in order of submission, read page by page. */
   async *jobs(filter: JobFilter = {}): AsyncGenerator<Job> {
+    checkFilter(filter)
     await this.#open()
     yield* this.#reader.jobs(filter)
   }
@@ -228,17 +244,24 @@ export abstract class SchedulerBase {
   /** Everything in numbers, and what runs. O(1) in the number of jobs. */
   async snapshot(): Promise<Snapshot> {
     await this.#open()
-    return snapshotOf(await this.#hub.store.count(), this.#worker.zombieCount)
+    const { store, holder } = this.#hub
+    const [counted, workers] = await Promise.all([store.count(), store.workers()])
+    const others = workers.filter((worker) => worker.holder !== holder)
+    const zombies = others.reduce((sum, worker) => sum + worker.zombies, this.#worker.zombieCount)
+    return snapshotOf(counted, zombies)
   }
 
   /** Why a job is where it is, in one sentence. */
   async explain(id: string): Promise<Explanation> {
+    checkId(id)
     await this.#open()
     return this.#reader.explain(id)
   }
 
   /** True if this call ended a job that had not ended: it will not succeed any more. */
   async cancel(id: string, reason?: string): Promise<boolean> {
+    checkId(id)
+    if (reason !== undefined && typeof reason !== 'string') refuseValue('reason', reason, 'a text')
     await this.#open()
     return this.#client.cancel(id, reason)
   }
@@ -249,24 +272,12 @@ export abstract class SchedulerBase {
    * Rejects with KEY_TAKEN or DEPENDENCY_FAILED where a rule forbids it.
    */
   async retry(id: string, options: { readonly downstream?: boolean } = {}): Promise<boolean> {
-    refuseUnknown('retry', options, ['downstream'])
-    const downstream = boolean('downstream', options.downstream ?? false)
+    checkId(id)
+    checkOptions('retry', options, ['downstream'])
+    const { downstream = false } = options
+    boolean('downstream', downstream)
     await this.#open()
     return this.#client.retry(id, downstream)
-  }
-
-  /** Settings of one pool, stored for all workers; they win over what processes bring along. */
-  pool(name: string): PoolHandle {
-    const configure = async (change: PoolOptionsChange) => {
-      const terms = resolvePoolChange(name, change)
-      await this.#open()
-      await this.#hub.store.configure({ pool: name, by: 'operator', terms })
-    }
-    return {
-      configure,
-      pause: () => configure({ paused: true }),
-      resume: () => configure({ paused: false }),
-    }
   }
 
   /** Listens to what this process does. Returns the function that stops listening. */
@@ -283,12 +294,13 @@ export abstract class SchedulerBase {
    * closed). Rejects with GONE, naming the oldest entry, where retention has taken what was asked.
    */
   async *events(options: EventsOptions = {}): AsyncGenerator<JobEvent> {
+    checkEvents(options)
     await this.#open()
     yield* this.#reader.events(options, () => this.#closing !== undefined)
   }
 
   /** Bodies of this process that were told to stop, did not, and no longer count. */
-  zombies(): ZombieRecord[] {
+  zombies(): JobZombie[] {
     return this.#worker.zombies()
   }
 
@@ -314,8 +326,9 @@ export abstract class SchedulerBase {
    * with CLOSED. Idempotent; asked again with a shorter `drainMs`, it waits no longer than that.
    */
   async close(options: { readonly drainMs?: Duration } = {}): Promise<void> {
-    refuseUnknown('close', options, ['drainMs'])
-    const drainMs = toMs(options.drainMs ?? DRAIN_MS, 'drainMs')
+    checkOptions('close', options, ['drainMs'])
+    const { drainMs: given = DRAIN_MS } = options
+    const drainMs = toMs(given, 'drainMs')
     this.#closing ??= this.#close()
     const patience = this.#hub.runtime.after(drainMs, () => this.#worker.abortAll())
     await this.#closing
@@ -340,6 +353,16 @@ export abstract class SchedulerBase {
     return this.#client.insert(jobs, fence)
   }
 
+  #operatorParts(): OperatorParts {
+    return {
+      hub: this.#hub,
+      reader: this.#reader,
+      schedules: this.#schedules,
+      makeUp: this.#makeUp,
+      open: (isWork) => (isWork ? this.#begin() : this.#open()),
+    }
+  }
+
   async #begin(): Promise<void> {
     this.#checkOpen()
     await (this.#settings.autoStart ? this.start() : this.#open())
@@ -356,6 +379,7 @@ export abstract class SchedulerBase {
   async #doOpen(): Promise<void> {
     const { store } = this.#hub
     await store.open()
+    await checkStart(this.#hub)
     for (const [pool, terms] of this.#settings.pools) {
       await store.configure({ pool, by: 'start', terms })
     }
@@ -377,12 +401,14 @@ export abstract class SchedulerBase {
 
   async #close(): Promise<void> {
     this.#worker.stop()
+    const madeUp = this.#makeUp.stop()
     if (this.#opening !== undefined) {
       await this.#opening.catch(() => {})
       await this.#starting?.catch(() => {})
       this.#worker.stop()
       this.#announce()
       await this.#worker.emptied()
+      await madeUp
       this.#keeper.stop()
       await this.#worker.lastWords().catch(() => {})
       await this.#pulse.stop().catch(() => {})

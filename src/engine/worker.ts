@@ -5,8 +5,8 @@ import { seededRandom } from '../core/backoff.ts'
 import { isAxError } from '../core/errors.ts'
 import { type Fact, type Lease, Live, type Stored, type StoredJob } from '../core/job.ts'
 import { backoffFunctionOf, type JobBody } from '../core/submit.ts'
-import type { ZombieRecord } from '../core/types.ts'
 import { isRetryableFailure, retryAfterOf, toErrorData, toJson } from '../core/values.ts'
+import type { JobZombie } from '../core/zombie.ts'
 import { Breath } from '../kit/breath.ts'
 import { type Enter, outside } from '../kit/context.ts'
 import { createLimiter, type Limiter } from '../kit/limiter.ts'
@@ -109,7 +109,7 @@ export class Worker {
     return this.#ends.lastWords()
   }
 
-  zombies(): ZombieRecord[] {
+  zombies(): JobZombie[] {
     return [...this.#zombies].map(([run, since]) => ({
       id: run.job.id,
       type: run.job.type,

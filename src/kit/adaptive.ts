@@ -1,7 +1,7 @@
 // Owns the search for the concurrency a downstream can bear, from what its answers look like.
 // May never read a clock or start anything: it is told, and answers a number.
 
-import { integer, plain, refuseUnknown } from '../core/options.ts'
+import { integer, isPlain, refuseUnknown, refuseValue } from '../core/options.ts'
 
 export interface AdaptiveOptions {
   readonly min: number
@@ -67,7 +67,7 @@ export class Adaptive {
 
   /** Refuses with `INVALID_OPTION`. */
   constructor(options: AdaptiveOptions) {
-    plain('concurrency', options)
+    if (!isPlain(options)) refuseValue('concurrency', options, 'a number, or { min, max, initial }')
     refuseUnknown('concurrency', options, ['min', 'max', 'initial'])
     this.#min = integer('min of concurrency', options.min, 1)
     this.#max = integer('max of concurrency', options.max, this.#min)

@@ -2,7 +2,7 @@
 // May never remember a result: the entry goes when the body ends.
 
 import { AxError } from '../core/errors.ts'
-import { callable, refuseUnknown, refuseValue, show } from '../core/options.ts'
+import { callable, checkOptions, refuseValue, show } from '../core/options.ts'
 import { captureContext } from './context.ts'
 import { awaiter, nameHolder, waitingHere } from './nested.ts'
 import { optionalSignal, Signals } from './signals.ts'
@@ -151,7 +151,7 @@ export function createInflight(): Inflight {
     try {
       if (typeof key !== 'string') refuseValue('key', key, 'a string')
       callable('task', task)
-      refuseUnknown('inflight', options, ['signal'])
+      checkOptions('inflight', options, ['signal'])
       const signal = optionalSignal(options.signal)
       if (signal?.aborted) return Promise.reject(signal.reason)
       const running = flights.get(key)

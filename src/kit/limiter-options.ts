@@ -2,7 +2,7 @@
 // May never fill in a default: what a missing option means is the limiter's business.
 
 import { type Duration, limitOf } from '../core/duration.ts'
-import { integer, refuseUnknown } from '../core/options.ts'
+import { checkOptions, integer, isPlain } from '../core/options.ts'
 import type { Runtime } from './runtime.ts'
 import { optionalSignal } from './signals.ts'
 
@@ -36,14 +36,15 @@ const LIMITER_OPTIONS = ['maxQueue', 'overflow', 'enqueueTimeout', 'nested', 'ru
 const LIMIT_OPTIONS = ['priority', 'signal', 'enqueueTimeout']
 
 export function checkLimiterKeys(options: LimiterOptions): void {
-  refuseUnknown('createLimiter', options, LIMITER_OPTIONS)
+  checkOptions('createLimiter', options, LIMITER_OPTIONS)
 }
 
 /** Spelt out, because it runs for every call that has options. */
 export function checkLimit(options: LimitOptions): void {
+  if (!isPlain(options)) checkOptions('limit', options, LIMIT_OPTIONS)
   for (const name in options) {
     if (name === 'priority' || name === 'signal' || name === 'enqueueTimeout') continue
-    refuseUnknown('limit', options, LIMIT_OPTIONS)
+    checkOptions('limit', options, LIMIT_OPTIONS)
   }
   if (options.priority !== undefined) integer('priority', options.priority, 1, 100)
   if (options.signal !== undefined) optionalSignal(options.signal)

@@ -14,7 +14,7 @@ import {
 import { type MapContext, type MapOptions, mapOver, type Slots } from './map.ts'
 import { type Desk, type Queued, Watch } from './nested.ts'
 import { Rooms } from './rooms.ts'
-import { type Runtime, systemRuntime } from './runtime.ts'
+import { type Runtime, runtimeOf } from './runtime.ts'
 import { attempt, listen, Slot } from './slot.ts'
 import { type Entry, Terms, WaitingRoom } from './waiting.ts'
 
@@ -140,13 +140,15 @@ class Core implements Slots, Desk {
 
   constructor(concurrency: number, options: LimiterOptions) {
     checkLimiterKeys(options)
+    const { maxQueue = Number.POSITIVE_INFINITY, overflow = 'reject' } = options
+    const { enqueueTimeout = 0, nested = 'reject' } = options
     this.#concurrency = countOf('concurrency', concurrency, 1)
-    this.#maxQueue = countOf('maxQueue', options.maxQueue ?? Number.POSITIVE_INFINITY, 0)
-    this.#overflow = oneOf('overflow', options.overflow ?? 'reject', ['reject', 'wait'])
-    const nested = oneOf('nested', options.nested ?? 'reject', ['reject', 'queue'])
-    const patienceMs = limitOf(options.enqueueTimeout ?? 0, 'enqueueTimeout')
+    this.#maxQueue = countOf('maxQueue', maxQueue, 0)
+    this.#overflow = oneOf('overflow', overflow, ['reject', 'wait'])
+    oneOf('nested', nested, ['reject', 'queue'])
+    const patienceMs = limitOf(enqueueTimeout, 'enqueueTimeout')
     this.#terms = new Terms(DEFAULT_PRIORITY, undefined, patienceMs)
-    this.runtime = options.runtime ?? systemRuntime
+    this.runtime = runtimeOf(options.runtime)
     this.watch = new Watch(nested === 'reject', this, this.runtime)
     this.#rooms = new Rooms(this.runtime, () => this.#places())
     this.#waiting = new WaitingRoom(this.#maxQueue, this.runtime, () => this.#notice())

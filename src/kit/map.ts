@@ -2,7 +2,7 @@
 // May never pull an item that there is no room for, or touch the source once it is over.
 
 import { AxError } from '../core/errors.ts'
-import { boolean, callable, countOf, refuseUnknown } from '../core/options.ts'
+import { boolean, callable, checkOptions, countOf } from '../core/options.ts'
 import { type Context, contextOf, enter } from './context.ts'
 import { Fifo } from './fifo.ts'
 import { Lane, type LaneOwner } from './lane.ts'
@@ -64,9 +64,9 @@ export function mapOver<I, O>(
   options: MapOptions = {},
 ): AsyncIterableIterator<O> {
   callable('fn', fn)
-  refuseUnknown('map', options, ['ordered', 'buffer', 'signal'])
-  const ordered = boolean('ordered', options.ordered ?? true)
-  const { buffer } = options
+  checkOptions('map', options, ['ordered', 'buffer', 'signal'])
+  const { ordered = true, buffer } = options
+  boolean('ordered', ordered)
   if (buffer !== undefined) countOf('buffer', buffer, 0)
   const signal = optionalSignal(options.signal)
   return new Mapping<I, O>(slots, new Source(source), fn as Fn<I>, ordered, buffer, signal)

@@ -4,11 +4,11 @@
 import { backoffMs } from '../core/backoff.ts'
 import { type Duration, toMs } from '../core/duration.ts'
 import type { BackoffTerms } from '../core/job.ts'
-import { callable, countOf, plain, refuseUnknown, refuseValue } from '../core/options.ts'
+import { callable, checkOptions, countOf, refuseValue } from '../core/options.ts'
 import { retryAfterOf } from '../core/values.ts'
 import { captureContext } from './context.ts'
 import { tell } from './hooks.ts'
-import { type Runtime, systemRuntime, type Timer } from './runtime.ts'
+import { type Runtime, runtimeOf, type Timer } from './runtime.ts'
 import { optionalSignal, Signals } from './signals.ts'
 import { attempt, listen } from './slot.ts'
 import { isRetryable } from './transient.ts'
@@ -48,6 +48,8 @@ export interface RetryInfo {
 
 /** Retry options, checked, and with their defaults filled in. */
 export interface RetryTerms {
+  /** Aborted: no further attempt. */
+  readonly signal: AbortSignal | undefined
   readonly retries: number
   readonly backoff: BackoffTerms
   readonly jitter: ((delay: number, random: number) => number) | undefined
@@ -62,6 +64,7 @@ const RETRY_KEYS: readonly (keyof RetryOptions)[] = [
   'factor',
   'jitter',
   'isRetryable',
+  'signal',
   'onRetry',
 ]
 
@@ -84,12 +87,11 @@ export function withRetry<T>(
 ): Promise<T> {
   try {
     callable('task', task)
-    const terms = retryTerms('withRetry', options, ['signal', 'runtime'])
-    const signal = optionalSignal(options.signal)
-    if (signal?.aborted) return Promise.reject(signal.reason)
+    const terms = retryTerms('withRetry', options, ['runtime'])
+    const runtime = runtimeOf(options.runtime)
+    if (terms.signal?.aborted) return Promise.reject(terms.signal.reason)
     return new Promise<T>((resolve, reject) => {
-      const runtime = options.runtime ?? systemRuntime
-      const run = new Retrying(task, terms, signal, runtime, resolve as Settle, reject)
+      const run = new Retrying(task, terms, runtime, resolve as Settle, reject)
       run.begin()
     })
   } catch (error) {
@@ -103,20 +105,23 @@ export function retryTerms(
   options: RetryOptions,
   more: readonly string[] = [],
 ): RetryTerms {
-  plain(`The options of ${where}`, options)
-  refuseUnknown(where, options, [...RETRY_KEYS, ...more])
-  const delayMs = toMs(options.baseDelay ?? 200, 'baseDelay')
-  const { maxDelay, jitter = true, isRetryable: rule, onRetry } = options
+  checkOptions(where, options, [...RETRY_KEYS, ...more])
+  const { retries = 3, baseDelay = 200, maxDelay, factor = 2, jitter = true } = options
+  const { isRetryable: rule, onRetry } = options
+  const delayMs = toMs(baseDelay, 'baseDelay')
   const maxMs = maxDelay === undefined ? Math.max(5_000, delayMs) : toMs(maxDelay, 'maxDelay')
   if (maxMs < delayMs) refuseValue('maxDelay', maxDelay, 'at least baseDelay')
-  if (typeof jitter !== 'boolean') callable('jitter', jitter)
+  if (typeof jitter !== 'boolean' && typeof jitter !== 'function') {
+    refuseValue('jitter', jitter, 'true, false or a function')
+  }
   return {
-    retries: countOf('retries', options.retries ?? 3, 0),
+    signal: optionalSignal(options.signal),
+    retries: countOf('retries', retries, 0),
     backoff: {
       type: 'exponential',
       delayMs,
       maxMs,
-      factor: factorOf(options.factor ?? 2),
+      factor: factorOf(factor),
       jitter: jitter === true,
     },
     jitter: typeof jitter === 'boolean' ? undefined : jitter,
@@ -160,7 +165,6 @@ const waiting = new Signals<Retrying>((run, reason) => run.stop(reason))
 class Retrying {
   readonly #task: (attempt: number) => unknown
   readonly #terms: RetryTerms
-  readonly #signal: AbortSignal | undefined
   readonly #runtime: Runtime
   readonly #resolve: Settle
   readonly #reject: Settle
@@ -170,14 +174,12 @@ class Retrying {
   constructor(
     task: (attempt: number) => unknown,
     terms: RetryTerms,
-    signal: AbortSignal | undefined,
     runtime: Runtime,
     resolve: Settle,
     reject: Settle,
   ) {
     this.#task = task
     this.#terms = terms
-    this.#signal = signal
     this.#runtime = runtime
     this.#resolve = resolve
     this.#reject = reject
@@ -222,15 +224,16 @@ class Retrying {
 
   /** Ends the call if its signal was aborted while nobody listened to it. */
   #stopped(): boolean {
-    if (!this.#signal?.aborted) return false
-    this.#reject(this.#signal.reason)
+    const { signal } = this.#terms
+    if (!signal?.aborted) return false
+    this.#reject(signal.reason)
     return true
   }
 
   #wait(delay: number): void {
     // The reaction to the failure runs in the caller's context, a timer in nobody's.
     const enter = captureContext()
-    const signal = this.#signal
+    const { signal } = this.#terms
     if (signal !== undefined) waiting.add(signal, this)
     this.#timer = this.#runtime.after(delay, () => {
       if (signal !== undefined) waiting.delete(signal, this)

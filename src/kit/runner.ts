@@ -3,6 +3,7 @@
 
 import type { BreakerOptions } from '../core/breaker.ts'
 import type { Duration } from '../core/duration.ts'
+import type { CallZombie } from '../core/zombie.ts'
 import type { AdaptiveOptions } from './adaptive.ts'
 import type { RetryOptions } from './retry.ts'
 import { runBatch } from './runner/batch.ts'
@@ -44,7 +45,13 @@ export interface RunnerOptions {
   readonly runtime?: Runtime | undefined
 }
 
-export interface RunnerRetry extends Omit<RetryOptions, 'signal' | 'runtime'> {
+export interface RunnerRetry extends Omit<RetryOptions, 'runtime'> {
+  /**
+   * Ends retrying, of all calls or of one: a call that waits for its next attempt rejects with the
+   * reason of the signal at once, and none makes a further one. First attempts are made, and what
+   * runs is not interrupted: that is what the `signal` of a call is for.
+   */
+  readonly signal?: AbortSignal | undefined
   /** Back off without giving the slot up: for a session that must go on over one connection. */
   readonly inSlot?: boolean | undefined
   /** How many calls may do so at once; default: as many as there are slots. */
@@ -147,16 +154,6 @@ export interface RunnerStats {
   readonly concurrency: number
 }
 
-/** A body that was told to stop, did not, and no longer holds a slot. */
-export interface RunnerZombie {
-  readonly key: string
-  readonly attempt: number
-  /** Milliseconds since 1970. */
-  readonly startedAt: number
-  /** When its grace was over. */
-  readonly since: number
-}
-
 export interface BatchOptions<I> {
   /** Default: a key of its own for every item. */
   readonly key?: ((item: I) => string) | undefined
@@ -193,7 +190,8 @@ export interface Runner extends AsyncDisposable {
   concurrency: number
   /** O(1) in the number of calls. */
   stats(): RunnerStats
-  zombies(): RunnerZombie[]
+  /** Bodies that were told to stop, did not, and no longer hold a slot. */
+  zombies(): CallZombie[]
   /**
    * Calls `fn` for every item, and settles all of them; an item that fails is reported, never
    * thrown. The source is pulled from only when a slot is free. When `stopWhen` is met, what is

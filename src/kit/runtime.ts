@@ -2,6 +2,7 @@
 // handed a `Runtime`, so that a test can hand in time and chance of its own.
 // May never know what it is used for, or let a timer hold a caller's async context.
 
+import { able } from '../core/options.ts'
 import { outside } from './context.ts'
 
 /** A timer that has been set. Cancelling it twice, or after it has fired, does nothing. */
@@ -74,6 +75,23 @@ export const systemRuntime: Runtime = {
   soon(run) {
     outside(() => setImmediate(run))
   },
+}
+
+const RUNTIME_METHODS = ['now', 'monotonic', 'random', 'after', 'soon'] as const
+
+/** What was given as `runtime`, checked; Node's own where nothing was. */
+export function runtimeOf(given: Runtime | undefined): Runtime {
+  return given === undefined ? systemRuntime : able('runtime', given, RUNTIME_METHODS)
+}
+
+/** What this process is called where nobody has given it a name. */
+export function processName(): string {
+  return `pid:${process.pid}`
+}
+
+/** An instant, epoch milliseconds, as a date. No clock is read. */
+export function dateOf(instant: number): Date {
+  return new Date(instant)
 }
 
 /**

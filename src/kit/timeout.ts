@@ -3,9 +3,9 @@
 
 import { type Duration, showMs, toMs } from '../core/duration.ts'
 import { AxError } from '../core/errors.ts'
-import { callable, refuseUnknown } from '../core/options.ts'
+import { callable, checkOptions } from '../core/options.ts'
 import { captureContext } from './context.ts'
-import { type Runtime, systemRuntime } from './runtime.ts'
+import { type Runtime, runtimeOf } from './runtime.ts'
 import { optionalSignal, Signals } from './signals.ts'
 
 export interface TimeoutOptions {
@@ -37,11 +37,11 @@ export function withTimeout<T>(
 ): Promise<T> {
   try {
     callable('factory', factory)
-    refuseUnknown('withTimeout', options, ['signal', 'runtime'])
+    checkOptions('withTimeout', options, ['signal', 'runtime'])
     const limit = ms === Number.POSITIVE_INFINITY ? ms : toMs(ms, 'ms')
     const signal = optionalSignal(options.signal)
     if (signal?.aborted) return Promise.reject(signal.reason)
-    return race(factory, limit, signal, options.runtime ?? systemRuntime)
+    return race(factory, limit, signal, runtimeOf(options.runtime))
   } catch (error) {
     return Promise.reject(error)
   }

@@ -2,18 +2,38 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type ExplainFacts, explain } from '../../src/core/explain.ts'
+import { type ExplainFacts, explain, REASONS } from '../../src/core/explain.ts'
 import { type Dep, type JobStatus, Live, STATUSES, type StoredJob } from '../../src/core/job.ts'
 import { addCounts, emptyCounts, snapshotOf, viewOf } from '../../src/core/view.ts'
 import { HOLD, jobOf, LEASE, TERMS } from './helpers.ts'
 
 const NOW = 100_000
-const POOL = { concurrency: 2, paused: false, running: 0 }
+const POOL: ExplainFacts['standing']['pool'] = {
+  concurrency: 2,
+  perWorker: Number.POSITIVE_INFINITY,
+  paused: false,
+  running: 0,
+  elastic: null,
+  rateAt: 0,
+  breakerState: 'closed',
+  breakerUntil: 0,
+}
 
 type Standing = ExplainFacts['standing']
 
 function facts(standing: Partial<Standing> = {}, more: Partial<ExplainFacts> = {}): ExplainFacts {
-  const idle = { ahead: 0, pool: POOL, laneHolder: undefined, deps: [], served: true, full: false }
+  const idle: Standing = {
+    ahead: 0,
+    pool: POOL,
+    laneHolder: undefined,
+    deps: [],
+    served: true,
+    full: false,
+    spent: false,
+    type: { concurrency: null, running: 0 },
+    budgetAt: 0,
+    victim: undefined,
+  }
   return { standing: { ...idle, ...standing }, now: NOW, ...more }
 }
 
@@ -36,6 +56,14 @@ const attempt = { attempt: 1, startedAt: 1, queuedMs: 0, worker: 'w1' }
 const retrying = jobOf({ attempts: 2, starts: 2, availableAt: NOW + 4_200, ...BOOM })
 const failed = jobOf({ status: 'failed', finishedAt: NOW - 60_000, starts: 1, ...BOOM })
 const cancelled = jobOf({ status: 'cancelled', finishedAt: NOW - 1_000 })
+
+const READY = jobOf({ status: 'ready' })
+const OPEN = { breakerState: 'open', breakerUntil: NOW + 8_000 } as const
+const RATED = { rateAt: NOW + 2_000 }
+const ELASTIC = { elastic: { ratio: 0.3, minPriority: 95 } }
+const CAPPED = { type: { concurrency: 1, running: 1 } }
+const asked = { ...TERMS, idempotent: false, confirm: true }
+const displaced = { log: [{ ...attempt, outcome: 'preempted' }], preempted: 2 } as const
 
 const ANSWERS: readonly [string, StoredJob, ExplainFacts, string, ...string[]][] = [
   ['a delay', jobOf({ availableAt: NOW + 60_000 }), facts(), 'delayed', 'due in 1 m'],
@@ -141,6 +169,155 @@ const ANSWERS: readonly [string, StoredJob, ExplainFacts, string, ...string[]][]
   ],
   ['a free slot', jobOf({ status: 'ready' }), facts({ ahead: 3 }), 'next', 'starts at once'],
   [
+    'a retry that the budget holds',
+    { ...retrying, availableAt: NOW - 10, terms: { ...TERMS, retries: 3 } },
+    facts({ budgetAt: NOW + 6_000 }),
+    'budget',
+    'Attempt 2 of 4',
+    'waits for the retry budget, which has one more in 6 s',
+  ],
+  [
+    'an open breaker',
+    READY,
+    facts({ pool: { ...POOL, ...OPEN } }),
+    'breaker',
+    'The breaker of pool "default" is open',
+    'in 8 s one job starts as a probe',
+  ],
+  [
+    'a probe under way',
+    READY,
+    facts({ pool: { ...POOL, breakerState: 'half-open', running: 1 } }),
+    'breaker',
+    'waits for what it shows',
+  ],
+  [
+    'another that is the next probe',
+    READY,
+    facts({ pool: { ...POOL, breakerState: 'half-open' }, ahead: 1 }),
+    'breaker',
+    'one job at a time',
+  ],
+  [
+    'being the next probe itself',
+    READY,
+    facts({ pool: { ...POOL, breakerState: 'open', breakerUntil: NOW } }),
+    'next',
+    'starts at once',
+  ],
+  [
+    'a rate',
+    READY,
+    facts({ pool: { ...POOL, ...RATED } }),
+    'rate',
+    'lets the next job start in 2 s; then it is the turn of job "a"',
+  ],
+  [
+    'a rate, with others before it',
+    READY,
+    facts({ pool: { ...POOL, ...RATED }, ahead: 3 }),
+    'rate',
+    '3 others come before job "a"',
+  ],
+  [
+    'the cap of its type',
+    READY,
+    facts(CAPPED),
+    'type-full',
+    'type "mail"',
+    '(1 of 1)',
+    'raise the concurrency of the type',
+  ],
+  [
+    'a type that is closed',
+    READY,
+    facts({ type: { concurrency: 0, running: 0 } }),
+    'type-full',
+    'concurrency of 0',
+    'Raise it',
+  ],
+  [
+    'a pool that is closed',
+    READY,
+    facts({ pool: { ...POOL, concurrency: 0 } }),
+    'pool-full',
+    'concurrency of 0',
+    'Raise it',
+  ],
+  [
+    'a share that is closed',
+    READY,
+    facts({ pool: { ...POOL, perWorker: 0 }, spent: true }),
+    'worker-full',
+    'perWorker of 0',
+  ],
+  [
+    'a job that stops for it',
+    jobOf({ status: 'ready', priority: 99 }),
+    facts({ pool: FULL, victim: 'slow' }),
+    'preempting',
+    'Job "slow" has been told to give its slot to job "a"',
+  ],
+  [
+    'workers that have their share',
+    READY,
+    facts({ spent: true, pool: { ...POOL, perWorker: 1, running: 1 } }),
+    'worker-full',
+    'perWorker 1',
+    'Start another worker, or raise perWorker',
+  ],
+  [
+    'workers that have their share for urgent jobs, too',
+    jobOf({ status: 'ready', priority: 95 }),
+    facts({ spent: true, pool: { ...POOL, ...ELASTIC } }),
+    'worker-full',
+    'Start another worker',
+  ],
+  [
+    'urgent jobs above the cap',
+    READY,
+    facts({ pool: { ...POOL, ...ELASTIC, running: 3 } }),
+    'pool-full',
+    'Urgent jobs run above the cap',
+    '(3 of 2 running)',
+  ],
+  [
+    'being urgent, with room above the cap',
+    jobOf({ status: 'ready', priority: 95 }),
+    facts({ pool: { ...FULL, ...ELASTIC } }),
+    'next',
+    'starts at once',
+  ],
+  [
+    'being urgent, with no room there either',
+    jobOf({ status: 'ready', priority: 95 }),
+    facts({ pool: { ...POOL, ...ELASTIC, running: 3 } }),
+    'pool-full',
+    'All slots of pool "default" are taken (3 of 2 running)',
+  ],
+  [
+    'having been displaced',
+    jobOf({ status: 'ready', ...displaced }),
+    facts({ pool: FULL }),
+    'pool-full',
+    'number 1 in line',
+    'gave way to an urgent job (2 times so far), and has kept its place',
+  ],
+  [
+    'an outcome that nobody knows, before it runs again',
+    jobOf({ status: 'ready', unknown: true, terms: asked }),
+    facts({ pool: FULL }),
+    'pool-full',
+    'its type is asked first (confirm)',
+  ],
+  [
+    'an outcome that nobody knows, while it backs off',
+    { ...retrying, unknown: true, terms: { ...asked, retries: 3 } },
+    facts(),
+    'backoff',
+    'its type is asked first (confirm)',
+  ],
+  [
     'a body of its own that no scheduler is there to call',
     jobOf({ status: 'ready', body: {} }),
     facts({ served: false }),
@@ -175,7 +352,62 @@ const ANSWERS: readonly [string, StoredJob, ExplainFacts, string, ...string[]][]
     'success',
     '1 s ago, after 2 attempts',
   ],
+  [
+    'a run that is to give way',
+    jobOf({ status: 'running', lease: LEASE, starts: 1, startedAt: NOW, evictor: 'urgent' }),
+    facts(),
+    'running',
+    'give its slot to the urgent job "urgent"',
+    'no attempt used',
+  ],
   ['a failure', failed, facts(), 'failed', '1 m ago with BOOM: Out of paper.', 'retry'],
+  [
+    'an outcome that stays unknown',
+    { ...failed, code: 'OUTCOME_UNKNOWN', log: [{ ...attempt, outcome: 'timeout' }] },
+    facts(),
+    'failed',
+    'It ran out of time. Look whether it took effect; retry it only if it did not.',
+  ],
+  [
+    'an outcome that is unknown for a displacement',
+    { ...failed, code: 'OUTCOME_UNKNOWN', log: [{ ...attempt, outcome: 'preempted' }] },
+    facts(),
+    'failed',
+    'It had given way to an urgent job.',
+  ],
+  [
+    'an outcome that is unknown for a stop',
+    { ...failed, code: 'OUTCOME_UNKNOWN', log: [{ ...attempt, outcome: 'returned' }] },
+    facts(),
+    'failed',
+    'Its worker was stopping.',
+  ],
+  [
+    'an outcome that is unknown for a loss',
+    { ...failed, code: 'OUTCOME_UNKNOWN', log: [{ ...attempt, outcome: 'lost' }] },
+    facts(),
+    'failed',
+    'Its worker was lost.',
+  ],
+  [
+    'an end by silence',
+    { ...failed, code: 'HEARTBEAT_LOST' },
+    facts(),
+    'failed',
+    'HEARTBEAT_LOST',
+    'call progress() more often',
+  ],
+  [
+    'an end by displacement',
+    { ...failed, code: 'PREEMPTED', preempted: 3 },
+    facts(),
+    'failed',
+    'displaced by urgent jobs 3 times. Retry it later.',
+  ],
+  ['a timeout', { ...failed, code: 'EXECUTION_TIMEOUT' }, facts(), 'failed', 'a longer timeout'],
+  ['a queue', { ...failed, code: 'ENQUEUE_TIMEOUT' }, facts(), 'failed', 'no slot in time'],
+  ['too many losses', { ...failed, code: 'LOST' }, facts(), 'failed', 'memory and the log'],
+  ['a result that cannot be kept', { ...failed, code: 'UNSTORABLE' }, facts(), 'failed', 'less'],
   [
     'a cancellation',
     { ...cancelled, code: 'CANCELLED', error: { name: 'AxError', message: 'Not today.' } },
@@ -196,25 +428,7 @@ describe('explain', () => {
 
   it('knows every reason', () => {
     const reasons = ANSWERS.map(([, job, given]) => explain(job, given).reason)
-    expect([...new Set(reasons)].sort()).toEqual([
-      'backoff',
-      'cancelled',
-      'delayed',
-      'dependency',
-      'doomed',
-      'failed',
-      'lane',
-      'lost',
-      'next',
-      'no-handler',
-      'paused',
-      'pool-full',
-      'running',
-      'stopping',
-      'success',
-      'unknown-dependency',
-      'zombies',
-    ])
+    expect([...new Set(reasons)].sort()).toEqual([...REASONS].sort())
   })
 
   it('names the blockers, the time and the place for programs', () => {
@@ -226,6 +440,56 @@ describe('explain', () => {
     const ready = jobOf({ status: 'ready' })
     expect(explain(ready, facts({ pool: FULL, ahead: 4 })).position).toBe(5)
     expect(explain(ready, facts({ pool: FULL, ahead: 1_000 }))).not.toHaveProperty('position')
+  })
+
+  /** Each reason for a ready job with facts that bring it about, in the order of precedence. */
+  const STOPS: readonly [string, Partial<Standing>, Partial<Standing['pool']>][] = [
+    ['no-handler', { served: false }, {}],
+    ['zombies', { full: true }, {}],
+    ['paused', {}, { paused: true }],
+    ['breaker', {}, OPEN],
+    ['rate', {}, RATED],
+    ['type-full', CAPPED, {}],
+    ['preempting', { victim: 'v' }, {}],
+    ['pool-full', {}, { running: 2 }],
+    ['worker-full', { spent: true }, {}],
+    ['next', {}, {}],
+  ]
+
+  it.each(STOPS.map(([reason], index) => [reason, index] as const))(
+    'names %s before whatever would go away by itself sooner',
+    (reason, index) => {
+      for (let from = index; from < STOPS.length; from += 1) {
+        const [, standing, pool] = STOPS[index] as (typeof STOPS)[number]
+        const later = STOPS.slice(index + 1, from + 1)
+        const merged = Object.assign({}, ...later.map(([, more]) => more), standing)
+        const inPool = Object.assign({}, POOL, ...later.map(([, , more]) => more), pool)
+        expect(explain(READY, facts({ ...merged, pool: inPool })).reason).toBe(reason)
+      }
+    },
+  )
+
+  it('names a cap of 0 before what time would change', () => {
+    const all = { ...POOL, ...OPEN, ...RATED }
+    const closed = { concurrency: 0, running: 0 }
+    expect(explain(READY, facts({ pool: { ...all, concurrency: 0 } })).reason).toBe('pool-full')
+    expect(explain(READY, facts({ pool: all, type: closed })).reason).toBe('type-full')
+    expect(explain(READY, facts({ pool: { ...all, perWorker: 0 } })).reason).toBe('worker-full')
+  })
+
+  it('says until when, where time alone changes it', () => {
+    expect(explain(READY, facts({ pool: { ...POOL, ...OPEN } })).until).toBe(NOW + 8_000)
+    const probed = facts({ pool: { ...POOL, breakerState: 'half-open', running: 1 } })
+    expect(explain(READY, probed)).not.toHaveProperty('until')
+    const rated = explain(READY, facts({ pool: { ...POOL, ...RATED }, ahead: 2 }))
+    expect(rated).toMatchObject({ until: NOW + 2_000, position: 3 })
+    expect(explain(retrying, facts({ budgetAt: NOW + 5 })).until).toBe(NOW + 5)
+  })
+
+  it('names the victim as what is in the way', () => {
+    expect(explain(READY, facts({ victim: 'v' })).blockedBy).toEqual([
+      { id: 'v', status: 'running' },
+    ])
   })
 
   it('has an answer for every job, whatever it is told', () => {
@@ -242,18 +506,40 @@ describe('explain', () => {
       exclusive: fc.constantFrom(undefined, 'l'),
       cause: fc.constantFrom(undefined, 'root'),
       availableAt: fc.nat(2 * NOW),
+      priority: fc.constantFrom(1, 95),
+      unknown: fc.boolean(),
+      evictor: fc.constantFrom(undefined, 'urgent'),
+      code: fc.constantFrom(undefined, 'OUTCOME_UNKNOWN', 'HEARTBEAT_LOST', 'PREEMPTED'),
+    })
+    const instants = fc.constantFrom(0, NOW - 5, NOW + 5)
+    const policies = fc.record({
+      spent: fc.boolean(),
+      full: fc.boolean(),
+      type: fc.record({ concurrency: fc.constantFrom(null, 0, 1), running: fc.nat(2) }),
+      budgetAt: instants,
+      victim: fc.constantFrom(undefined, 'v'),
+    })
+    const rules = fc.record({
+      concurrency: fc.nat(2),
+      perWorker: fc.constantFrom(0, 1, Number.POSITIVE_INFINITY),
+      elastic: fc.constantFrom(null, ELASTIC.elastic),
+      rateAt: instants,
+      breakerState: fc.constantFrom('closed' as const, 'open' as const, 'half-open' as const),
+      breakerUntil: instants,
     })
     const booleans = fc.tuple(fc.boolean(), fc.boolean(), fc.boolean())
     fc.assert(
-      fc.property(jobs, deps, booleans, fc.nat(2_000), (job, list, [a, b, c], ahead) => {
+      fc.property(jobs, deps, booleans, fc.nat(2_000), policies, rules, (job, list, ...given) => {
+        const [[a, b, c], ahead, policy, rule] = given
         const named = list.map((status, index) => dep(`d${index}`, status))
-        const pool = { ...POOL, running: ahead % 3, paused: a }
-        const standing = { ahead, pool, laneHolder: b ? 'z' : undefined, deps: named, served: c }
+        const pool = { ...POOL, ...rule, running: ahead % 3, paused: a }
+        const lane = { laneHolder: b ? 'z' : undefined }
+        const standing = { ahead, pool, ...lane, deps: named, served: c, ...policy }
         const answer = explain(
           jobOf({ ...job, deps: named }),
           facts(standing, { leaseHolderAlive: a }),
         )
-        expect(answer.reason).toMatch(/^[a-z-]+$/)
+        expect(REASONS).toContain(answer.reason)
         expect(answer.text).toMatch(/^[A-Z].*\.$/)
         expect(answer.text).not.toMatch(/undefined|NaN|\[object|-\d+ /)
       }),

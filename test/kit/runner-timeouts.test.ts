@@ -180,7 +180,8 @@ describe('after a timeout the outcome is unknown', () => {
     await runtime.run()
     expect(await call).toEqual({ result: 'receipt', ms: 205, attempts: 1, deduplicated: false })
     expect([runs, asked]).toEqual([1, [['pay', false, 200, 1]]])
-    expect(timeline()).toEqual(['pay 1 timeout EXECUTION_TIMEOUT', 'pay 2 success'])
+    // No second body was started, so there is no second record.
+    expect(timeline()).toEqual(['pay 1 timeout EXECUTION_TIMEOUT'])
     expect(runner.stats()).toMatchObject({ succeeded: 1, attempts: 1, retried: 0, active: 0 })
     expect(runner.stats().effectiveSuccessRate).toBe(1)
   })
@@ -218,8 +219,8 @@ describe('after a timeout the outcome is unknown', () => {
       'pay 1 timeout EXECUTION_TIMEOUT',
       'pay 2 failure ECONNRESET',
       'pay 3 timeout EXECUTION_TIMEOUT',
-      'pay 4 success',
     ])
+    expect(runner.stats()).toMatchObject({ attempts: 3, retried: 2, succeeded: 1 })
     const odd = bench({ timeoutMs: 100, retry, confirm: (() => 'yes') as never })
     const unknown = odd.runner('pay', obedient(odd.runtime, 1_000, 0)).catch((e: unknown) => e)
     await odd.runtime.run()

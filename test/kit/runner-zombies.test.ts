@@ -20,7 +20,13 @@ describe('zombies', () => {
     expect((await next).result).toBe('n')
     expect(runner.stats()).toMatchObject({ active: 0, stopping: 0, zombies: 1 })
     expect(runner.zombies()).toEqual([
-      { key: 'z', attempt: 1, startedAt: start, since: start + 1_100 },
+      {
+        key: 'z',
+        attempt: 1,
+        startedAt: start,
+        since: start + 1_100,
+        worker: `pid:${process.pid}`,
+      },
     ])
     expect(timeline()).toEqual(['z 1 timeout EXECUTION_TIMEOUT', 'n 1 success'])
     stuck.end('far too late')

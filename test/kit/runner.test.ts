@@ -65,7 +65,8 @@ describe('a call', () => {
       ['a', work.run, { timeoutMs: -1 }],
       ['a', work.run, { signal: {} }],
       ['a', work.run, { retry: { retires: 1 } }],
-      ['a', work.run, { retry: { signal: new AbortController().signal } }],
+      ['a', work.run, { retry: { signal: new AbortController() } }],
+      ['a', work.run, { retry: { runtime: virtualRuntime(1) } }],
       ['a', work.run, { idempotent: 'yes' }],
       ['a', work.run, { timeout: 5 }],
     ]

@@ -1,9 +1,11 @@
 // Owns the promises of the toolkit's types. It is compiled and never run: `toolkit.test.ts` does
 // that, with every flag of strictness, and the project's own type check does so, too.
 
+import type { ZombieRecord } from '../../src/core/zombie.ts'
+import { AxScheduler } from '../../src/index.ts'
 import { createInflight } from '../../src/kit/inflight.ts'
 import { createLimiter, type Limiter } from '../../src/kit/limiter.ts'
-import { withRetry } from '../../src/kit/retry.ts'
+import { type RetryOptions, withRetry } from '../../src/kit/retry.ts'
 import { createRunner, type RunnerContext, type RunnerResult } from '../../src/kit/runner.ts'
 import { withTimeout } from '../../src/kit/timeout.ts'
 
@@ -222,6 +224,30 @@ async function runs() {
   const [failed] = batch.rejected
   same<NonNullable<typeof failed>['error'], unknown>(true)
   same<(typeof batch.skipped)[number], string>(true)
+}
+
+// One set of retry options serves all of them, its signal included.
+const again: RetryOptions = { retries: 2, signal: new AbortController().signal }
+withRetry(load, again)
+createRunner({ concurrency: 1, retry: again })
+runner('key', load, { retry: again })
+runner('key', load, { retry: { ...again, inSlot: true } })
+// @ts-expect-error how many do so is a matter of the runner
+runner('key', load, { retry: { inSlotConcurrency: 2 } })
+
+const [left] = runner.zombies()
+same<NonNullable<typeof left>['key'], string>(true)
+same<NonNullable<typeof left>['worker'], string>(true)
+const record: ZombieRecord | undefined = left
+same<NonNullable<typeof record>['key'], string | undefined>(true)
+const [stuck] = new AxScheduler().zombies()
+same<NonNullable<typeof stuck>['id'], string>(true)
+same<NonNullable<typeof stuck>['type'], string>(true)
+const records: ZombieRecord[] = [...runner.zombies(), ...new AxScheduler().zombies()]
+for (const { id, key, since } of records) {
+  same<typeof id, string | undefined>(true)
+  same<typeof key, string | undefined>(true)
+  same<typeof since, number>(true)
 }
 
 // @ts-expect-error the concurrency is needed

@@ -1,7 +1,15 @@
 // Owns running a function over many items: what is pulled when, and when to stop.
 // May never throw for an item, drop one in silence, or hold more of them than it needs to.
 
-import { callable, integer, plain, refuseUnknown, refuseValue } from '../../core/options.ts'
+import {
+  callable,
+  checkOptions,
+  integer,
+  plain,
+  refuseUnknown,
+  refuseValue,
+  share,
+} from '../../core/options.ts'
 import { Breath } from '../breath.ts'
 import type { BatchOptions, BatchResult, RunnerContext } from '../runner.ts'
 import { Counts } from '../stats.ts'
@@ -20,8 +28,7 @@ export async function runBatch<I>(
   fn: Work<I>,
   options: BatchOptions<I> = {},
 ): Promise<BatchResult<I, unknown>> {
-  plain('The options of batch', options)
-  refuseUnknown('batch', options, ['key', 'stopWhen'])
+  checkOptions('batch', options, ['key', 'stopWhen'])
   callable('fn', fn)
   if (options.key !== undefined) callable('key', options.key)
   const stop = stopRule(options.stopWhen)
@@ -177,10 +184,14 @@ function stopRule(rule: BatchOptions<never>['stopWhen']): StopRule {
   if (consecutiveFailures !== Number.POSITIVE_INFINITY) {
     integer('consecutiveFailures', consecutiveFailures, 1)
   }
-  integer('window', window, 1, 1_000_000)
-  if (failureRate !== undefined && !(failureRate > 0 && failureRate <= 1)) {
-    refuseValue('failureRate', failureRate, 'a share above 0 and up to 1')
+  if (failureRate === undefined && rule.window !== undefined) {
+    refuseValue('window of stopWhen', window, 'left out without failureRate')
   }
+  if (rule.consecutiveFailures === undefined && failureRate === undefined) {
+    refuseValue('stopWhen', rule, 'left out, or say consecutiveFailures or failureRate')
+  }
+  integer('window', window, 1, 1_000_000)
+  if (failureRate !== undefined) share('failureRate', failureRate)
   let consecutive = 0
   const last: boolean[] = []
   let failures = 0

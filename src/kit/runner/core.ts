@@ -15,7 +15,7 @@ import { Flight } from './flight.ts'
 import { Leftovers } from './keys.ts'
 import { Memory } from './memory.ts'
 import { Meter, type Outcome } from './meter.ts'
-import type { End, FlightTerms } from './parts.ts'
+import { codeFor, type End, type FlightTerms } from './parts.ts'
 import type { Body, Run, RunRoom, Seat } from './run.ts'
 import { type CallTerms, callTermsOf, type Settings } from './settings.ts'
 import { type SlotOwner, Slots } from './slots.ts'
@@ -46,6 +46,8 @@ export class Core implements SlotOwner, RunRoom {
   readonly leftovers: Leftovers
   readonly memory: Memory | undefined
   readonly riders = new Signals<Rider>((rider, reason) => rider.leave(reason))
+  /** Calls that wait for their next attempt under the signal of their retries. */
+  readonly retrying = new Signals<Flight>((flight, reason) => flight.abandoned(reason))
   /** Calls that have not ended, by key. */
   readonly flights = new Map<string, Flight>()
   /** Calls that wait, and slots in use for bodies nobody waits for. */
@@ -257,7 +259,7 @@ export class Core implements SlotOwner, RunRoom {
     const now = this.now()
     const isFault = outcome === 'timeout' || (outcome === 'failure' && isTransient(error))
     const isSuccess = outcome === 'success'
-    if (breaker !== undefined) {
+    if (breaker !== undefined && run.mark !== 'cancelled') {
       const before = breaker.state(now)
       breaker.record(run.pass, isSuccess ? 'success' : isFault ? 'failure' : 'neutral', now)
       const state = breaker.state(now)
@@ -270,6 +272,15 @@ export class Core implements SlotOwner, RunRoom {
     this.slots.limit = adaptive.limit
   }
 
+  /**
+   * A call has ended, and its body has not: whoever calls for the key waits. What a body does after
+   * its call was cancelled speaks for nothing: if it was the breaker's probe, the next call is it.
+   */
+  outlasted(run: Run): void {
+    this.leftovers.stop(run.owner.key)
+    if (run.mark === undefined) this.settings.breaker?.record(run.pass, 'neutral', this.now())
+  }
+
   /** Counts an attempt that is over. */
   measure(run: Run, outcome: Outcome, error: unknown, now: number): void {
     const { meter } = this
@@ -277,8 +288,24 @@ export class Core implements SlotOwner, RunRoom {
     if (run.mark !== 'timeout') this.learn(run, outcome, error)
     if (outcome === 'success') meter.landed += 1
     if (run.isConfirm && outcome === 'success') return
+    if (run.isConfirm && run.number > 1) meter.retried += 1
     meter.attempts += 1
     meter.call.record(now - run.startedAt)
+  }
+
+  /**
+   * Tells those who watch of an attempt that is over. A question whose answer is that there is
+   * nothing left to do was none: no body was started. `isShared`: the work was another call's.
+   */
+  report(run: Run, outcome: Outcome, error: unknown, now: number, isShared: boolean): void {
+    const { meter } = this
+    const { number, queuedMs, owner } = run
+    const { key } = owner
+    if (!run.isConfirm || outcome !== 'success') {
+      const code = outcome === 'success' ? undefined : codeFor(outcome, error)
+      meter.record(key, number, queuedMs, now - run.startedAt, outcome, code)
+    } else if (isShared) meter.record(key, 0, queuedMs, 0, 'deduplicated')
+    else meter.log('info', { key, attempts: number - 1 }, `${key} has taken effect: confirmed`)
   }
 
   /** Counts a call that has ended. */

@@ -8,11 +8,11 @@ import { retryDelay } from '../retry.ts'
 import { codeOf } from '../transient.ts'
 import type { Core } from './core.ts'
 import { Crowd, type Reject, type Resolve } from './crowd.ts'
-import { badAnswer, outcomeUnknown, timedOut } from './errors.ts'
+import { outcomeUnknown, timedOut } from './errors.ts'
 import type { Outcome } from './meter.ts'
 import {
+  answerOf,
   cancelCode,
-  codeFor,
   type End,
   Final,
   type FlightTerms,
@@ -199,7 +199,9 @@ export class Flight implements Claim, RunOwner {
 
   #backOff(delay: number, inSlot: boolean): void {
     const { runtime } = this.#core.settings
+    const { signal } = this.#terms.retry
     this.#to(inSlot ? 'holding' : 'backing')
+    if (signal !== undefined) this.#core.retrying.add(signal, this)
     this.#rest.timer = runtime.after(delay, () => enter(this.context, () => this.#again()))
   }
 
@@ -285,7 +287,7 @@ export class Flight implements Claim, RunOwner {
 
   settled(run: Run, ok: boolean, value: unknown): void {
     if (!run.isConfirm || !ok) this.#over(run, ok, value)
-    else this.#answered(run, value as { done?: unknown; result?: unknown } | null)
+    else this.#answered(run, value)
   }
 
   outlived(run: Run): void {
@@ -297,19 +299,10 @@ export class Flight implements Claim, RunOwner {
   }
 
   /** Whether it has taken effect is known now, unless the answer makes no sense. */
-  #answered(run: Run, answer: { done?: unknown; result?: unknown } | null): void {
+  #answered(run: Run, given: unknown): void {
     const core = this.#core
-    let done: unknown
-    let result: unknown
-    try {
-      if (typeof answer === 'object') done = answer?.done
-      if (done === true) result = answer?.result
-    } catch (problem) {
-      this.#over(run, false, problem)
-      return
-    }
-    if (done === true) this.#over(run, true, result)
-    else if (done !== false) this.#over(run, false, badAnswer(answer))
+    const { done, value } = answerOf(given)
+    if (done !== false) this.#over(run, done === true, value)
     else {
       this.#rest.isUnknown = false
       core.memory?.forget(this.key)
@@ -322,11 +315,12 @@ export class Flight implements Claim, RunOwner {
   #over(run: Run, ok: boolean, value: unknown): void {
     const core = this.#core
     const now = core.now()
-    const outcome = ok ? 'success' : outcomeOf(run)
+    const wasEnded = this.isEnded
+    // An answer to a question that nobody waits for any more is the truth, but no success.
+    const outcome = ok && !(run.isConfirm && wasEnded) ? 'success' : outcomeOf(run)
     const error = run.mark === undefined ? value : run.reason
     core.measure(run, outcome, error, now)
     if (run.isConfirm && !ok) this.#attempts = run.number
-    const wasEnded = this.isEnded
     const next = ok || wasEnded ? undefined : this.#next(run, outcome, error)
     const hadEnded = this.isEnded
     const delay = hadEnded || typeof next !== 'number' ? undefined : next
@@ -336,11 +330,10 @@ export class Flight implements Claim, RunOwner {
     if (hadEnded) this.#late(ok, value)
     else if (delay !== undefined) this.#backOff(delay, keeps)
     else if (ok) this.#end(this.#hasWorked ? 'succeeded' : 'deduplicated', value, now)
-    else this.#fail((next as Final).error)
+    else this.#fail((next as Final).error, (next as Final).end)
     this.#clear(run, ok, value)
     if (core.meter.isWatched) {
-      const code = outcome === 'success' ? undefined : codeFor(outcome, error)
-      core.meter.record(this.key, run.number, run.queuedMs, now - run.startedAt, outcome, code)
+      core.report(run, outcome, error, now, !this.#hasWorked)
       // It was called off while it was asked whether there should be another attempt.
       if (hadEnded && !wasEnded) {
         core.meter.record(this.key, run.number + 1, 0, 0, 'cancelled', 'CANCELLED')
@@ -356,7 +349,7 @@ export class Flight implements Claim, RunOwner {
   #next(run: Run, outcome: Outcome, error: unknown): number | Final {
     const core = this.#core
     try {
-      if (core.closed !== undefined) return new Final(core.closed)
+      if (core.closed !== undefined) return new Final(core.closed, 'cancelled')
       if (outcome === 'timeout') {
         // Whether an attempt is left was decided at the deadline: else it would have ended there.
         if (this.#isUnknown && core.confirm === undefined) {
@@ -366,8 +359,10 @@ export class Flight implements Claim, RunOwner {
         return new Final(run.isConfirm ? outcomeUnknown(this.key, error) : error)
       }
       const delay = retryDelay(this.#terms.retry, run.number, error, core.settings.runtime.random())
-      // What was asked on the way, a rule or a jitter of the user's, may have closed the runner.
-      return core.closed === undefined ? delay : new Final(core.closed)
+      // What was asked on the way, a rule or a jitter of the user's, may have ended it all.
+      if (core.closed !== undefined) return new Final(core.closed, 'cancelled')
+      const { signal } = this.#terms.retry
+      return signal?.aborted ? new Final(signal.reason, 'cancelled') : delay
     } catch (problem) {
       return new Final(problem)
     }
@@ -401,11 +396,11 @@ export class Flight implements Claim, RunOwner {
     else next?.proceed(confirm !== undefined && (run.isOutlived || this.#isUnknown))
   }
 
-  #fail(error: unknown): void {
-    const { meter, closed } = this.#core
+  #fail(error: unknown, end: End = 'failed'): void {
+    const { meter } = this.#core
     const isUnknown = isAxError(error, 'OUTCOME_UNKNOWN')
     if (isUnknown) meter.codes.add(error.code)
-    this.#end(error === closed ? 'cancelled' : 'failed', error)
+    this.#end(end, error)
     // Told once it is counted: whoever is told may look at the counts.
     if (isUnknown) meter.log('error', { key: this.key, code: error.code }, error.message)
   }
@@ -417,7 +412,7 @@ export class Flight implements Claim, RunOwner {
       core.stopping += 1
       const isLeftover = this.#run?.isSettled === false
       this.#rest.isLeftover = isLeftover
-      if (isLeftover) core.leftovers.stop(this.key)
+      if (isLeftover) core.outlasted(this.#run as Run)
     }
     if (this.place === 'parked') core.leftovers.leave(this)
     this.#to('ended')
@@ -444,6 +439,9 @@ export class Flight implements Claim, RunOwner {
 
   #to(state: State): void {
     const was = isWaiting(this.#state)
+    const { signal } = this.#terms.retry
+    const isOver = state === 'running' || state === 'ended'
+    if (signal !== undefined && isOver) this.#core.retrying.delete(signal, this)
     this.#state = state
     if (was !== isWaiting(state)) this.#core.waiting += was ? -1 : 1
   }

@@ -5,6 +5,7 @@ import type { Context } from '../context.ts'
 import type { Timer } from '../runtime.ts'
 import { codeOf } from '../transient.ts'
 import type { Core } from './core.ts'
+import { badAnswer } from './errors.ts'
 import type { Outcome } from './meter.ts'
 import type { Run } from './run.ts'
 import type { CallTerms } from './settings.ts'
@@ -28,8 +29,10 @@ export type End = 'succeeded' | 'failed' | 'refused' | 'cancelled' | 'deduplicat
 /** Why there is no next attempt. */
 export class Final {
   readonly error: unknown
-  constructor(error: unknown) {
+  readonly end: End
+  constructor(error: unknown, end: End = 'failed') {
     this.error = error
+    this.end = end
   }
 }
 
@@ -66,4 +69,16 @@ export function codeFor(outcome: Outcome, error: unknown): string {
 export function cancelCode(reason: unknown): string {
   const code = codeOf(reason)
   return code === 'HANDLER_FAILED' ? 'CANCELLED' : code
+}
+
+/** What confirm says: it has taken effect (`value`: the result), it has not, or nonsense. */
+export function answerOf(given: unknown): { readonly done?: boolean; readonly value?: unknown } {
+  try {
+    const answer = Object(given) as { readonly done?: unknown; readonly result?: unknown }
+    const { done } = answer
+    if (done === true) return { done, value: answer.result }
+    return done === false ? { done } : { value: badAnswer(given) }
+  } catch (problem) {
+    return { value: problem }
+  }
 }

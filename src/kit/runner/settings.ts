@@ -4,18 +4,22 @@
 import { Breaker, breakerTerms } from '../../core/breaker.ts'
 import { limitOf, spanOf, toMs } from '../../core/duration.ts'
 import {
+  able,
   boolean,
   callable,
+  checkOptions,
   countOf,
   integer,
+  isPlain,
   oneOf,
   plain,
   refuseUnknown,
+  refuseValue,
 } from '../../core/options.ts'
 import { Adaptive } from '../adaptive.ts'
 import { type RetryTerms, retryTerms } from '../retry.ts'
 import type { CallOptions, Confirm, RunnerOptions, RunnerRetry } from '../runner.ts'
-import { type Runtime, systemRuntime } from '../runtime.ts'
+import { type Runtime, runtimeOf } from '../runtime.ts'
 import { optionalSignal } from '../signals.ts'
 import type { Watchers } from './meter.ts'
 
@@ -69,20 +73,21 @@ const NO_RETRIES: RunnerRetry = Object.freeze({ retries: 0 })
 
 /** Checks the options of a runner. Refuses with `INVALID_OPTION`. */
 export function settingsOf(options: RunnerOptions): Settings {
-  plain('The options of createRunner', options)
-  refuseUnknown('createRunner', options, KEYS)
+  checkOptions('createRunner', options, KEYS)
   const { concurrency, confirm, breaker, retry = NO_RETRIES } = options
+  const { maxQueue = 1_000, overflow = 'reject', enqueueTimeout = 10_000 } = options
+  const { timeoutMs = 0, graceMs = 5_000, maxZombies = 100, idempotent = false } = options
   const adaptive = typeof concurrency === 'object' ? new Adaptive(concurrency) : undefined
   const retries = retryTermsOf('retry of the runner', retry)
-  const { inSlotConcurrency = Number.POSITIVE_INFINITY } = retry
+  const { inSlot = false, inSlotConcurrency = Number.POSITIVE_INFINITY } = retry
   return {
     concurrency: adaptive?.limit ?? countOf('concurrency', concurrency, 1),
     adaptive,
-    maxQueue: countOf('maxQueue', options.maxQueue ?? 1_000, 0),
-    overflow: oneOf('overflow', options.overflow ?? 'reject', ['reject', 'wait']),
-    patienceMs: limitOf(options.enqueueTimeout ?? 10_000, 'enqueueTimeout'),
-    graceMs: spanOf(options.graceMs ?? 5_000, 'graceMs'),
-    maxZombies: integer('maxZombies', options.maxZombies ?? 100, 0),
+    maxQueue: countOf('maxQueue', maxQueue, 0),
+    overflow: oneOf('overflow', overflow, ['reject', 'wait']),
+    patienceMs: limitOf(enqueueTimeout, 'enqueueTimeout'),
+    graceMs: spanOf(graceMs, 'graceMs'),
+    maxZombies: integer('maxZombies', maxZombies, 0),
     inSlotConcurrency: countOf('inSlotConcurrency', inSlotConcurrency, 1),
     confirm: confirm === undefined ? undefined : callable('confirm', confirm),
     remember: rememberOf(options.remember),
@@ -90,13 +95,13 @@ export function settingsOf(options: RunnerOptions): Settings {
     watchers: watchersOf(options),
     terms: {
       priority: 50,
-      timeoutMs: limitOf(options.timeoutMs ?? 0, 'timeoutMs'),
+      timeoutMs: limitOf(timeoutMs, 'timeoutMs'),
       retry: retries,
-      inSlot: boolean('inSlot', retry.inSlot ?? false),
-      idempotent: boolean('idempotent', options.idempotent ?? false),
+      inSlot: boolean('inSlot', inSlot),
+      idempotent: boolean('idempotent', idempotent),
     },
-    retry: options.retry ?? {},
-    runtime: options.runtime ?? systemRuntime,
+    retry: options.retry === undefined ? {} : retry,
+    runtime: runtimeOf(options.runtime),
   }
 }
 
@@ -110,10 +115,11 @@ const CALL_KEYS: readonly (keyof CallOptions)[] = [
 
 /** Checks the options of a call. Refuses with `INVALID_OPTION`. */
 export function callTermsOf(options: CallOptions, settings: Settings, terms: CallTerms): CallTerms {
+  if (!isPlain(options)) checkOptions('runner', options, CALL_KEYS)
   for (const name in options) {
     // Spelt out, because it runs for every call with options.
     if (name === 'signal' || name === 'priority' || name === 'timeoutMs') continue
-    refuseUnknown('runner', options, CALL_KEYS)
+    checkOptions('runner', options, CALL_KEYS)
   }
   const { priority, timeoutMs, retry, idempotent } = options
   optionalSignal(options.signal)
@@ -125,7 +131,7 @@ export function callTermsOf(options: CallOptions, settings: Settings, terms: Cal
     priority: priority === undefined ? terms.priority : integer('priority', priority, 1, 100),
     timeoutMs: timeoutMs === undefined ? terms.timeoutMs : limitOf(timeoutMs, 'timeoutMs'),
     retry: laid === undefined ? terms.retry : retryTermsOf('retry of the call', laid),
-    inSlot: laid === undefined ? terms.inSlot : boolean('inSlot', laid.inSlot ?? false),
+    inSlot: laid?.inSlot === undefined ? terms.inSlot : boolean('inSlot', laid.inSlot),
     idempotent: idempotent === undefined ? terms.idempotent : boolean('idempotent', idempotent),
   }
 }
@@ -133,11 +139,17 @@ export function callTermsOf(options: CallOptions, settings: Settings, terms: Cal
 /** What a call asks of retrying; where the runner has no retries, asking at all means three. */
 function given(retry: RunnerRetry): RunnerRetry {
   plain('retry of the call', retry)
+  const { inSlotConcurrency } = retry
+  if (inSlotConcurrency !== undefined) {
+    const expected = 'left out of a call: it is for all calls, so give it to createRunner'
+    refuseValue('inSlotConcurrency', inSlotConcurrency, expected)
+  }
   const said = Object.entries(retry).filter(([, value]) => value !== undefined)
   return Object.fromEntries(said) as RunnerRetry
 }
 
 function retryTermsOf(where: string, retry: RunnerRetry): RetryTerms {
+  plain(where, retry)
   return retryTerms(where, retry, ['inSlot', 'inSlotConcurrency'])
 }
 
@@ -145,18 +157,12 @@ function rememberOf(value: RunnerOptions['remember']): Settings['remember'] {
   if (value === undefined) return undefined
   plain('remember', value)
   refuseUnknown('remember', value, ['ms', 'max'])
-  return {
-    ms: toMs(value.ms, 'ms of remember'),
-    max: integer('max of remember', value.max ?? 10_000, 1),
-  }
+  const { ms, max = 10_000 } = value
+  return { ms: toMs(ms, 'ms of remember'), max: integer('max of remember', max, 1) }
 }
 
 function watchersOf({ onAttempt, logger }: RunnerOptions): Watchers {
   if (onAttempt !== undefined) callable('onAttempt', onAttempt)
-  if (logger !== undefined) {
-    for (const level of ['info', 'warn', 'error'] as const) {
-      callable(`${level} of logger`, logger?.[level])
-    }
-  }
+  if (logger !== undefined) able('logger', logger, ['info', 'warn', 'error'])
   return { onAttempt, logger }
 }

@@ -1,14 +1,14 @@
 // Owns the bodies whose grace is over and who have not settled.
 // May never hold more zombies than it was allowed to: the others keep their slots.
 
-import type { RunnerZombie } from '../runner.ts'
-import type { Runtime } from '../runtime.ts'
+import type { CallZombie } from '../../core/zombie.ts'
+import { processName, type Runtime } from '../runtime.ts'
 import type { Run } from './run.ts'
 
 export class Zombies {
   readonly #max: number
   readonly #runtime: Runtime
-  readonly #zombies = new Map<Run, RunnerZombie>()
+  readonly #zombies = new Map<Run, CallZombie>()
   /** For whom there is no room: their slots are not given to others. */
   readonly #stuck = new Set<Run>()
 
@@ -26,7 +26,7 @@ export class Zombies {
     return this.#zombies.size > 0 && this.#zombies.size >= this.#max
   }
 
-  list(): RunnerZombie[] {
+  list(): CallZombie[] {
     return [...this.#zombies.values()]
   }
 
@@ -39,7 +39,8 @@ export class Zombies {
     const since = this.#runtime.now()
     const startedAt = since - (this.#runtime.monotonic() - run.startedAt)
     const { number, owner } = run
-    this.#zombies.set(run, { key: owner.key, attempt: number, startedAt, since })
+    const worker = processName()
+    this.#zombies.set(run, { key: owner.key, attempt: number, startedAt, since, worker })
     return true
   }
 

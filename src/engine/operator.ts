@@ -1,0 +1,141 @@
+// Owns the operators' face of the scheduler: pools, schedules, make-up runs, doctor, advice.
+// May never run a job: whoever has only this face is an onlooker with a hand on the levers.
+
+import { checkName } from '../core/id.ts'
+import { resolvePoolChange } from '../core/pools.ts'
+import type {
+  Advice,
+  DoctorReport,
+  JobFilter,
+  JobInput,
+  PoolOptionsChange,
+  RetryWhereOptions,
+  ScheduleInfo,
+  ScheduleOptions,
+} from '../core/types.ts'
+import { advise } from './advisor.ts'
+import { examine } from './doctor.ts'
+import type { Hub } from './hub.ts'
+import { checkMakeUp, type MakeUp } from './make-up.ts'
+import { configurePool } from './pools.ts'
+import type { Reader } from './reader.ts'
+import type { Schedules } from './schedules.ts'
+
+export interface PoolHandle {
+  /**
+   * Changes what is given and leaves the rest; null takes a setting back, so that what processes
+   * bring along, or the default, holds again. Rejects with INVALID_OPTION.
+   */
+  configure(change: PoolOptionsChange): Promise<void>
+  pause(): Promise<void>
+  resume(): Promise<void>
+}
+
+/** What the operators' methods need of the scheduler. */
+export interface OperatorParts {
+  readonly hub: Hub
+  readonly reader: Reader
+  readonly schedules: Schedules
+  readonly makeUp: MakeUp
+  /** Opens the store; rejects with CLOSED after close, where `isWork` says that work begins. */
+  open(isWork: boolean): Promise<void>
+}
+
+export abstract class Operator {
+  readonly #parts: () => OperatorParts
+
+  constructor(parts: () => OperatorParts) {
+    this.#parts = parts
+  }
+
+  /** Settings of one pool, stored for all workers; they win over what processes bring along. */
+  pool(name: string): PoolHandle {
+    checkName('The name of a pool', name, 'INVALID_OPTION')
+    const configure = async (change: PoolOptionsChange) => {
+      const terms = resolvePoolChange(name, change)
+      const { hub, open } = this.#parts()
+      await open(false)
+      await configurePool(hub, name, terms)
+    }
+    return {
+      configure,
+      pause: () => configure({ paused: true }),
+      resume: () => configure({ paused: false }),
+    }
+  }
+
+  /**
+   * Adds a job at each instant of a cron expression: five fields, six with seconds in front, or a
+   * nickname such as `@daily`. It is stored: any process that runs jobs on the same store adds
+   * them, exactly one per instant, called `<name>@<instant as ISO text>`. A time of day that a
+   * change of clocks skips comes at the change, one that is repeated comes once.
+   *
+   * The same name again replaces the schedule; if expression, zone and job are the same, its next
+   * instant stays. Where the job's `key` is taken, its owner stands for that instant, too; where
+   * its pool is full, the instant waits for room. The job is data, without `id`, `execute` and
+   * `availableAt`. Rejects with INVALID_OPTION or INVALID_JOB.
+   */
+  async schedule(
+    name: string,
+    cron: string,
+    job: JobInput,
+    options: ScheduleOptions = {},
+  ): Promise<void> {
+    const { schedules, open } = this.#parts()
+    const checked = await schedules.check(name, cron, job, options)
+    await open(true)
+    await schedules.set(checked)
+  }
+
+  /** Ends a schedule; jobs that it has added stay. True if there was one of that name. */
+  async unschedule(name: string): Promise<boolean> {
+    checkName('The name of a schedule', name, 'INVALID_OPTION')
+    const { schedules, open } = this.#parts()
+    await open(false)
+    return schedules.remove(name)
+  }
+
+  /** All schedules, in order of name. */
+  async schedules(): Promise<ScheduleInfo[]> {
+    const { schedules, open } = this.#parts()
+    await open(false)
+    return schedules.list()
+  }
+
+  /**
+   * Runs again all jobs that match, each once, with the branch that its failure had cancelled:
+   * those that failed or were cancelled before the call, in order of submission. With `per`, this
+   * process revives no more than that; with `until`, it stops at that instant, done or not.
+   * Resolves with how many jobs run again. Those whose key is taken, or whose dependencies stay
+   * dead, are named in a warning. `close()` ends it: it resolves with what it has done. It goes on
+   * through outages of the store. `limit` counts matching jobs. Rejects with INVALID_OPTION.
+   */
+  async retryWhere(filter: JobFilter, options: RetryWhereOptions = {}): Promise<number> {
+    const pace = checkMakeUp(filter, options)
+    const { reader, makeUp, open } = this.#parts()
+    await open(true)
+    const query = await reader.queryOf(filter)
+    const { limit = Number.POSITIVE_INFINITY } = filter
+    return makeUp.run(query, limit, pace, options.until)
+  }
+
+  /**
+   * What is wrong, or looks as if, and what to type: see `FINDINGS` for the kinds. Reads counts
+   * and single pages; the memory store looks through its records for faults, O(jobs).
+   */
+  async doctor(): Promise<DoctorReport> {
+    const { hub, open } = this.#parts()
+    await open(false)
+    return { findings: await examine(hub.store) }
+  }
+
+  /**
+   * What the latest 100,000 entries of the log show, with figures: see `ADVICE` for the kinds.
+   * Nothing is changed.
+   */
+  async advise(): Promise<Advice[]> {
+    const { hub, open } = this.#parts()
+    await open(false)
+    return advise(hub)
+  }
+}
