@@ -130,6 +130,28 @@ describe('the retry storm', { timeout: PATIENCE_MS }, () => {
 })
 
 describe('the page', () => {
+  const dags = join(root, '..', 'shared', 'dags')
+
+  it.skipIf(!existsSync(dags))(
+    'has the waits that the arrivals of a real cluster come to',
+    async () => {
+      const { stdout } = await run(process.execPath, [join(root, 'bench', 'arrivals.mjs')])
+      const worst = (priority: number) => {
+        const row = new RegExp(`^ *${priority} .*$`, 'm').exec(stdout)?.[0] ?? ''
+        const cells = row.trim().split(/ +/)
+        return [cells[4], cells[7]].map((hours) => Math.round(Number(hours)))
+      }
+      const [lowest, highest] = [worst(10), worst(50)]
+      const words = page.replace(/\s+/g, ' ')
+      expect(words).toContain(
+        `the lowest waits up to ${lowest[0]} h and the highest ${highest[0]} h`,
+      )
+      expect(words).toContain(`per six hours it is ${lowest[1]} h and ${highest[1]} h`)
+      const days = Math.round(Number(/for ([\d.]+) days on end/.exec(stdout)?.[1]))
+      expect(words).toContain(`for ${days} days on end`)
+    },
+  )
+
   it.each([
     ['reason', REASONS],
     ['finding', FINDINGS],
