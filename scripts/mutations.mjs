@@ -144,6 +144,18 @@ export const MUTATIONS = [
     replace: '',
     from: 20,
   },
+  {
+    name: 'there is room for one zombie too many',
+    file: 'kit/zombies.ts',
+    find: 'const isZombie = this.#zombies.size < this.#max',
+    replace: 'const isZombie = this.#zombies.size <= this.#max',
+  },
+  {
+    name: 'who becomes a zombie late keeps its lease',
+    file: 'engine/forced.ts',
+    find: 'if (!next.left) this.#leave(next)',
+    replace: 'next.left = true',
+  },
 ]
 
 /**

@@ -6,28 +6,41 @@ import { SchedulerBase } from './engine/scheduler.ts'
 import { memoryStore as openMemoryStore } from './store/memory.ts'
 import type { Store } from './store/store.ts'
 
+export type { BreakerOptions, BreakerState } from './core/breaker.ts'
 export type { Duration } from './core/duration.ts'
 export { AxError, type AxErrorCode, ERROR_CODES, isAxError } from './core/errors.ts'
 export type { Dep, DepMode, ErrorData, JobEvent, JobStatus } from './core/job.ts'
 export type {
+  Advice,
   AttemptLog,
   Backoff,
+  Confirmed,
+  DoctorReport,
   Explanation,
+  Finding,
   Job,
   JobContext,
   JobFilter,
   JobHandle,
   JobInput,
   PoolOptions,
+  PoolOptionsChange,
+  PoolSnapshot,
+  RateOptions,
+  RetryWhereOptions,
+  ScheduleInfo,
+  ScheduleOptions,
   Snapshot,
+  StandardSchemaV1,
   TypePolicy,
 } from './core/types.ts'
-export type { ZombieRecord } from './core/zombie.ts'
+export type { JobZombie, ZombieRecord } from './core/zombie.ts'
 export type { EventName, SchedulerEvents } from './engine/events.ts'
 export { TaskGateway } from './engine/gateway.ts'
 export type { Logger } from './engine/logger.ts'
 export type { PoolHandle } from './engine/operator.ts'
 export type { SchedulerOptions } from './engine/options.ts'
+export type { EventsOptions } from './engine/reader.ts'
 export type { TypeHandle } from './engine/scheduler.ts'
 export { createInflight, type Inflight, type InflightOptions } from './kit/inflight.ts'
 export {

@@ -18,6 +18,7 @@ const DOORS: readonly Layer[] = [
   { files: 'kit/context.ts', may: ['core/', 'kit/', 'node:'] },
   { files: 'kit/channel.ts', may: ['core/', 'kit/', 'node:'] },
   { files: 'kit/cron.ts', may: ['core/', 'kit/', 'croner'] },
+  { files: 'kit/resources.ts', may: ['core/', 'kit/', 'node:'] },
 ]
 
 /** Nobody but testing itself imports testing, and nobody but the command imports the command. */
@@ -154,6 +155,7 @@ describe('the test of layers', () => {
   const allowed: readonly [path: string, specifier: string][] = [
     ['core/a.ts', './errors.ts'],
     ['kit/context.ts', 'node:async_hooks'],
+    ['kit/resources.ts', 'node:async_hooks'],
     ['kit/heap.ts', '../core/errors.ts'],
     ['store/memory.ts', '../kit/heap.ts'],
     ['stores/sqlite/port.ts', './schema.ts'],

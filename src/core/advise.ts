@@ -1,7 +1,7 @@
 // Owns advice: what a stretch of the log says about timeouts, queues, slots and retries.
 // May never advise on a few cases, or without the figures that led to it.
 
-import type { Digest, Level, PoolDigest, TypeDigest } from './digest.ts'
+import type { Digest, PoolDigest, Run, TypeDigest } from './digest.ts'
 import { showMs } from './duration.ts'
 import { show } from './options.ts'
 import type { Advice } from './types.ts'
@@ -121,7 +121,7 @@ function growthOf(pool: string, { arrived, left, halves }: PoolDigest, span: num
 }
 
 function bottleneckOf(pool: string, log: PoolDigest, concurrency = 0): Advice[] {
-  const measured = saturated(log.levels)
+  const measured = saturated(log.runs)
   if (measured !== null) {
     const { low, high } = measured
     const figures = {
@@ -134,10 +134,11 @@ function bottleneckOf(pool: string, log: PoolDigest, concurrency = 0): Advice[] 
       highPerSecond: round(high.perSecond),
     }
     const text =
-      `What lies behind pool ${show(pool)} is the bottleneck: with ${figures.highRunning} running ` +
-      `instead of ${figures.lowRunning}, each run took ${showMs(high.runMs)} instead of ` +
-      `${showMs(low.runMs)}, and no more were done (${figures.highPerSecond} instead of ` +
-      `${figures.lowPerSecond} a second). More concurrency will not help; less may do as well.`
+      `What lies behind pool ${show(pool)} is the bottleneck: ` +
+      `with ${figures.highRunning} running instead of ${figures.lowRunning}, ` +
+      `each run took ${showMs(high.runMs)} instead of ${showMs(low.runMs)}, and no more were ` +
+      `done (${figures.highPerSecond} instead of ${figures.lowPerSecond} a second). ` +
+      'More concurrency will not help; less may do as well.'
     return [advice('downstream', { pool }, text, figures)]
   }
   const total = log.levels.reduce((sum, { ms }) => sum + ms, 0)
@@ -153,48 +154,45 @@ function bottleneckOf(pool: string, log: PoolDigest, concurrency = 0): Advice[] 
   return [advice('downstream', { pool }, text, figures)]
 }
 
-/** What was done at a range of levels: how many ran, how long each took, how many ended. */
+/** Runs with about so many side by side: how long they took, and how many end in a second. */
 interface Regime {
   readonly running: number
   readonly runMs: number
   readonly perSecond: number
 }
 
-/** Whether, at the higher half of the levels, runs took longer and no more of them ended. */
-function saturated(levels: readonly Level[]): { low: Regime; high: Regime } | null {
-  const busy = levels.filter(({ running }) => running > 0)
-  const total = busy.reduce((sum, { ms }) => sum + ms, 0)
-  let passed = 0
-  const isLow = busy.map((level) => {
-    passed += level.ms
-    return passed <= total / 2
-  })
-  const low = regimeOf(busy.filter((_, at) => isLow[at]))
-  const high = regimeOf(busy.filter((_, at) => !isLow[at]))
-  if (low === null || high === null) return null
+/**
+ * Whether runs with more others beside them took longer, and no more of them ended: the half with
+ * fewest beside them against the other half. What ends in a second is what runs divided by how
+ * long it takes (Little's law).
+ */
+function saturated(runs: readonly Run[]): { low: Regime; high: Regime } | null {
+  const sorted = runs.toSorted((a, b) => a.running - b.running)
+  const middle = Math.floor(sorted.length / 2)
+  if (middle < ENOUGH) return null
+  const low = regimeOf(sorted.slice(0, middle))
+  const high = regimeOf(sorted.slice(middle))
   const differ = high.running >= low.running * MORE
   const longer = high.runMs >= low.runMs * MORE
   return differ && longer && high.perSecond <= low.perSecond * NO_MORE ? { low, high } : null
 }
 
-function regimeOf(levels: readonly Level[]): Regime | null {
-  const sum = (of: (level: Level) => number) => levels.reduce((all, level) => all + of(level), 0)
-  const ms = sum((level) => level.ms)
-  const began = sum((level) => level.began)
-  const ended = sum((level) => level.ended)
-  if (ms === 0 || began < ENOUGH || ended < ENOUGH) return null
-  return {
-    running: sum((level) => level.running * level.ms) / ms,
-    runMs: sum((level) => level.runMs) / began,
-    perSecond: (ended * 1_000) / ms,
-  }
+function regimeOf(runs: readonly Run[]): Regime {
+  const mean = (of: (run: Run) => number) =>
+    runs.reduce((all, run) => all + of(run), 0) / runs.length
+  const running = mean((run) => run.running)
+  const runMs = Math.max(
+    mean((run) => run.ms),
+    0.001,
+  )
+  return { running, runMs, perSecond: (running * 1_000) / runMs }
 }
 
 function futileOf(type: string, { retries, lateSuccesses }: TypeDigest): Advice[] {
   if (retries < ENOUGH || lateSuccesses > 0) return []
   const text =
-    `None of the ${retries} retries of type ${show(type)} succeeded. Mark its lasting errors with ` +
-    'retryable: false, or give it fewer retries: they only take slots.'
+    `None of the ${retries} retries of type ${show(type)} succeeded. Mark its lasting errors ` +
+    'with retryable: false, or give it fewer retries: they only take slots.'
   return [advice('futile-retries', { type }, text, { retries, succeeded: 0 })]
 }
 
@@ -217,9 +215,9 @@ function silentOf(type: string, { silences, starts }: TypeDigest): Advice[] {
 function expiredOf(pool: string, { expired, arrived }: PoolDigest): Advice[] {
   if (expired < ENOUGH_FAULTS || expired < arrived * 0.01) return []
   const text =
-    `${expired} jobs of pool ${show(pool)} waited for a slot longer than their enqueueTimeout, of ` +
-    `${arrived} that arrived. Raise its concurrency if what lies behind it can bear that, send ` +
-    'less, or let them wait longer.'
+    `${expired} jobs of pool ${show(pool)} waited for a slot longer than their enqueueTimeout, ` +
+    `of ${arrived} that arrived. Raise its concurrency if what lies behind it can bear that, ` +
+    'send less, or let them wait longer.'
   return [advice('enqueue-timeouts', { pool }, text, { expired, arrived })]
 }
 

@@ -27,8 +27,10 @@ export interface PoolDigest {
   expired: number
   /** Arrivals and ends in the first and in the second half of the stretch. */
   readonly halves: readonly [Flow, Flow]
-  /** By how many ran at a time; its order is that of the levels. */
+  /** For how long so many ran, by how many. */
   readonly levels: readonly Level[]
+  /** Every attempt that began and ended in the stretch. */
+  readonly runs: readonly Run[]
   /** Jobs that were ready, on average over time. */
   readonly queue: number
 }
@@ -38,13 +40,15 @@ export interface Flow {
   left: number
 }
 
-/** While so many ran: for how long, how many ended, and how long those took that began then. */
 export interface Level {
   readonly running: number
   ms: number
-  ended: number
-  began: number
-  runMs: number
+}
+
+/** How long an attempt took, and how many ran meanwhile, itself among them, on average. */
+export interface Run {
+  readonly ms: number
+  readonly running: number
 }
 
 export interface Digest {
@@ -62,8 +66,15 @@ interface Change {
   readonly ready: number
   readonly arrived: number
   readonly left: number
-  /** A start, with how long it took; undefined while it runs. */
-  readonly start?: { ms: number | undefined }
+  /** A start, or the end of one. */
+  readonly start?: Start
+  readonly end?: Start
+}
+
+/** When it was; `area` is the sum of running times up to then, while the pool is followed. */
+interface Start {
+  readonly at: number
+  area: number
 }
 
 interface PoolNotes {
@@ -75,7 +86,7 @@ interface PoolNotes {
 export class Digester {
   readonly #types = new Map<string, TypeDigest>()
   readonly #pools = new Map<string, PoolNotes>()
-  readonly #running = new Map<string, { readonly at: number; readonly start: { ms?: number } }>()
+  readonly #running = new Map<string, Start>()
   #entries = 0
   #from = 0
   #to = 0
@@ -87,13 +98,13 @@ export class Digester {
     const type = this.#typeOf(event.type)
     const pool = this.#poolOf(event.pool)
     if (event.code === 'ENQUEUE_TIMEOUT') pool.expired += 1
-    if (event.from === 'running' && event.to !== 'running') this.#ended(event, type)
+    const end = event.from === 'running' ? this.#ended(event, type) : undefined
     const start = event.to === 'running' ? this.#started(event, type) : undefined
-    const change = changeOf(event)
-    if (start !== undefined) pool.changes.push({ ...change, start } as Change)
-    else if (change.running !== 0 || change.ready !== 0 || change.arrived + change.left > 0) {
-      pool.changes.push(change)
-    }
+    pool.changes.push({
+      ...changeOf(event),
+      ...(start === undefined ? {} : { start }),
+      ...(end === undefined ? {} : { end }),
+    })
   }
 
   /** What has been read so far. O(entries). */
@@ -111,26 +122,24 @@ export class Digester {
     }
   }
 
-  #started({ job, at, attempt }: JobEvent, type: TypeDigest): { ms?: number } {
-    const start = {}
-    this.#running.set(job, { at, start })
+  #started({ job, at, attempt }: JobEvent, type: TypeDigest): Start {
+    const start = { at, area: 0 }
+    this.#running.set(job, start)
     type.starts += 1
     if (attempt > 1) type.retries += 1
     return start
   }
 
-  #ended({ job, at, to, attempt, event, code }: JobEvent, type: TypeDigest): void {
-    const run = this.#running.get(job)
+  #ended({ job, at, to, attempt, event, code }: JobEvent, type: TypeDigest): Start | undefined {
+    const start = this.#running.get(job)
     this.#running.delete(job)
-    if (run !== undefined) run.start.ms = at - run.at
     if (to === 'success') {
       if (attempt > 1) type.lateSuccesses += 1
-      if (run !== undefined) type.runs.push(at - run.at)
+      if (start !== undefined) type.runs.push(at - start.at)
     }
     if (event === 'job:lost') type.losses += 1
-    if (event !== 'job:timeout') return
-    if (code === 'HEARTBEAT_LOST') type.silences += 1
-    else type.timeouts += 1
+    if (event === 'job:timeout') type[code === 'HEARTBEAT_LOST' ? 'silences' : 'timeouts'] += 1
+    return start
   }
 
   #typeOf(name: string): TypeDigest {
@@ -165,16 +174,19 @@ function changeOf({ at, from, to }: JobEvent): Change {
 function poolOf({ changes, expired }: PoolNotes, middle: number, end: number): PoolDigest {
   const halves = [flow(), flow()] as const
   const levels = new Map<number, Level>()
+  const runs: Run[] = []
   // The stretch begins in the middle of things: what was there at least, for no count to fall
   // below nothing.
-  let running = depth(changes, ({ running }) => running)
-  let ready = depth(changes, ({ ready }) => ready)
+  let running = depth(changes, (change) => change.running)
+  let ready = depth(changes, (change) => change.ready)
   let starts = 0
+  let area = 0
   let readyMs = 0
   const first = changes[0]?.at ?? end
   let last = first
   const pass = (at: number) => {
     levelOf(levels, running).ms += at - last
+    area += running * (at - last)
     readyMs += ready * (at - last)
     last = at
   }
@@ -183,15 +195,12 @@ function poolOf({ changes, expired }: PoolNotes, middle: number, end: number): P
     const half = halves[change.at < middle ? 0 : 1]
     half.arrived += change.arrived
     half.left += change.left
-    if (change.running < 0) levelOf(levels, running).ended += 1
     running += change.running
     ready += change.ready
+    if (change.end !== undefined) runs.push(runOf(change.end, change.at, area, running + 1))
     if (change.start === undefined) continue
     starts += 1
-    if (change.start.ms === undefined) continue
-    const level = levelOf(levels, running)
-    level.began += 1
-    level.runMs += change.start.ms
+    change.start.area = area
   }
   pass(end)
   const sum = (key: keyof Flow) => halves[0][key] + halves[1][key]
@@ -202,8 +211,14 @@ function poolOf({ changes, expired }: PoolNotes, middle: number, end: number): P
     expired,
     halves,
     levels: [...levels.values()].sort((a, b) => a.running - b.running),
+    runs,
     queue: end > first ? readyMs / (end - first) : ready,
   }
+}
+
+function runOf(start: Start, at: number, area: number, running: number): Run {
+  const ms = at - start.at
+  return { ms, running: ms === 0 ? running : (area - start.area) / ms }
 }
 
 function flow(): Flow {
@@ -213,7 +228,7 @@ function flow(): Flow {
 function levelOf(levels: Map<number, Level>, running: number): Level {
   const known = levels.get(running)
   if (known !== undefined) return known
-  const fresh = { running, ms: 0, ended: 0, began: 0, runMs: 0 }
+  const fresh = { running, ms: 0 }
   levels.set(running, fresh)
   return fresh
 }
@@ -226,5 +241,5 @@ function depth(changes: readonly Change[], step: (change: Change) => number): nu
     sum += step(change)
     least = Math.min(least, sum)
   }
-  return -least
+  return Math.abs(least)
 }

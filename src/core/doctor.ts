@@ -129,7 +129,8 @@ function finding(kind: FindingKind, ids: readonly string[], text: string, remedy
 function damaged({ inspection }: DoctorFacts): Finding[] {
   const { damage } = inspection
   if (damage.length === 0) return []
-  const text = `The store contradicts itself in ${counted(damage.length, 'place')}: ${clipped(damage)}.`
+  const places = counted(damage.length, 'place')
+  const text = `The store contradicts itself in ${places}: ${clipped(damage)}.`
   const remedy =
     'Stop all workers, save a copy of the store, and report it with this text; then submit what ' +
     'has not ended to a new store.'
@@ -236,7 +237,7 @@ function closed({ pools, closedTypes }: DoctorFacts): Finding[] {
     })
   const ofTypes = closedTypes.map(({ type, count }) => {
     const text = `Type ${show(type)} has a concurrency of 0, with ${counted(count, 'ready job')}.`
-    const remedy = `Give it another concurrency where it is defined: types, or define(${show(type)}).`
+    const remedy = `Give it another concurrency, in types or in define(${show(type)}, ...).`
     return finding('closed-pool', [], text, remedy)
   })
   return [...ofPools, ...ofTypes]

@@ -37,13 +37,13 @@ function remedyOf(job: StoredJob): string {
     case 'OUTCOME_UNKNOWN':
       return `${endingOf(job)} Look whether it took effect; retry it only if it did not.`
     case 'HEARTBEAT_LOST':
-      return 'Let its handler call progress() more often, or give it a longer heartbeat, then retry it.'
+      return 'Let its handler call progress() more often, or give it a longer heartbeat; retry it.'
     case 'EXECUTION_TIMEOUT':
       return 'Find out what it waits for, or give it a longer timeout, then retry it.'
     case 'ENQUEUE_TIMEOUT':
       return 'Its pool had no slot in time: raise the cap, or its enqueueTimeout, then retry it.'
     case 'PREEMPTED':
-      return `It was displaced by urgent jobs ${times(Math.max(1, job.preempted))}. Retry it later.`
+      return `It gave way to urgent jobs ${times(Math.max(1, job.preempted))}. Retry it later.`
     case 'LOST':
       return 'Look at the memory and the log of its workers, then retry it.'
     case 'UNSTORABLE':

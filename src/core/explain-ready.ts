@@ -60,7 +60,8 @@ export function explainReady(job: StoredJob, facts: ExplainFacts): Answer {
     const answer = check(job, facts)
     if (answer !== undefined) return { ...answer, text: answer.text + remarksOn(job) }
   }
-  const text = `${named(job)} is ready and pool ${show(job.pool)} has a free slot. It starts at once.`
+  const pool = `pool ${show(job.pool)}`
+  const text = `${named(job)} is ready and ${pool} has a free slot. It starts at once.`
   return { reason: 'next', text: text + remarksOn(job) }
 }
 
@@ -100,15 +101,16 @@ function paused(job: StoredJob, { standing }: ExplainFacts): Answer | undefined 
 function closed(job: StoredJob, { standing }: ExplainFacts): Answer | undefined {
   const pool = show(job.pool)
   if (standing.pool.concurrency === 0) {
-    const text = `Pool ${pool} has a concurrency of 0, so nothing in it starts. Raise it.`
+    const text = `Pool ${pool} has a concurrency of 0, so ${inText(job)} cannot start. Raise it.`
     return { reason: 'pool-full', text, ...placeOf(standing.ahead) }
   }
   if (standing.type.concurrency === 0) {
-    const text = `Type ${show(job.type)} has a concurrency of 0, so none of it starts. Raise it.`
+    const type = `Type ${show(job.type)}`
+    const text = `${type} has a concurrency of 0, so ${inText(job)} cannot start. Raise it.`
     return { reason: 'type-full', text }
   }
   if (standing.pool.perWorker > 0) return undefined
-  const text = `Pool ${pool} has a perWorker of 0, so no worker takes any of it. Raise it.`
+  const text = `Pool ${pool} has a perWorker of 0, so ${inText(job)} cannot start. Raise it.`
   return { reason: 'worker-full', text }
 }
 

@@ -3,7 +3,7 @@
 
 import { AxError } from './errors.ts'
 import { byteLength, checkName } from './id.ts'
-import { checkOptions, oneOf, refuseValue } from './options.ts'
+import { checkOptions, oneOf, plain, refuseValue } from './options.ts'
 import type { Missed, Schedule } from './settings.ts'
 import { JOB_KEYS } from './submit.ts'
 import type { JobInput, ScheduleOptions } from './types.ts'
@@ -42,14 +42,22 @@ const NOT_REPEATED: readonly (readonly [keyof JobInput, string])[] = [
   ['availableAt', 'the cron expression says when; use delay for a while after it'],
 ]
 
-/** The job of a schedule, before it is checked as any job is. Refuses with INVALID_JOB. */
-export function checkTemplate(job: JobInput): void {
+/**
+ * A copy of the job of a schedule, to be checked as any job is. Refuses with INVALID_JOB what
+ * cannot be repeated.
+ */
+export function checkTemplate(job: JobInput): JobInput {
+  plain('A job', job, 'INVALID_JOB')
   for (const [key, why] of NOT_REPEATED) {
-    if (job?.[key] === undefined) continue
+    if (job[key] === undefined) continue
     throw new AxError('INVALID_JOB', `The job of a schedule has no ${key}: ${why}. Leave it out.`, {
       option: key,
     })
   }
+  const copy: Record<string, unknown> = {}
+  // Inherited keys count: jobs are read with them.
+  for (const key in job) copy[key] = job[key as keyof JobInput]
+  return copy
 }
 
 /**

@@ -29,6 +29,8 @@ export interface SubmitContext {
   readonly storeName: string
   /** Its place in its batch; messages begin with it. */
   readonly index?: number | undefined
+  /** Its payload is not looked at: it is made afterwards, by the schema of its type. */
+  readonly withoutPayload?: boolean | undefined
 }
 
 /** Dependencies of one job: what one atomic insertion can link. */
@@ -75,7 +77,7 @@ export function toNewJob(input: JobInput, context: SubmitContext): NewJob {
 }
 
 /** The same error, saying which job of the batch it is about. */
-function placed(error: unknown, index: number): unknown {
+export function placed(error: unknown, index: number): unknown {
   if (!isAxError(error)) return error
   const cause = error.cause === undefined ? {} : { cause: error.cause }
   return new AxError(error.code, `jobs[${index}]: ${error.message}`, { ...error, ...cause, index })
@@ -96,7 +98,7 @@ function build(input: JobInput, context: SubmitContext): NewJob {
     type,
     pool: optionalName('pool', input.pool) ?? policy.pool,
     flow: optionalName('flow', input.flow),
-    payload: payloadOf(input, context),
+    payload: context.withoutPayload === true ? undefined : payloadOf(input, context),
     body: execute === undefined ? undefined : bodyOf(input, policy),
     terms: jobTermsOf(input, policy),
     priority,
@@ -150,13 +152,33 @@ function optionalMs(what: string, value: Duration | undefined): number {
   return value === undefined ? 0 : msOf(what, value, 'INVALID_JOB')
 }
 
-function payloadOf(input: JobInput, context: SubmitContext): Stored {
-  if (input.execute !== undefined) return new Live(input.payload)
-  return toJson(input.payload, 'payload', {
+function payloadOf({ execute, payload }: JobInput, context: SubmitContext): Stored {
+  return execute === undefined ? payloadAtRest(payload, context) : new Live(payload)
+}
+
+/** A payload as a store keeps it. Refuses with INVALID_JOB what is no JSON, TOO_LARGE if it is. */
+export function payloadAtRest(payload: unknown, context: SubmitContext): Stored {
+  return toJson(payload, 'payload', {
     maxBytes: context.maxPayloadBytes,
     code: 'INVALID_JOB',
     lenient: false,
   })
+}
+
+/** What of a submission depends on its type. */
+export type Wishes = Pick<
+  JobInput,
+  'pool' | 'priority' | 'timeout' | 'retries' | 'backoff' | 'idempotent' | 'heartbeat' | 'execute'
+>
+
+/** A job whose type was not known yet when it was made, as one of that type. */
+export function ofType(job: NewJob, wishes: Wishes, policy: TypeTerms): NewJob {
+  return {
+    ...job,
+    pool: wishes.pool ?? policy.pool,
+    priority: wishes.priority ?? policy.priority,
+    terms: jobTermsOf(wishes, policy),
+  }
 }
 
 /** Its back-off function is its own, or its type's if it brings no back-off at all. */
@@ -169,7 +191,7 @@ function bodyOf(input: JobInput, policy: TypeTerms): JobBody {
   }
 }
 
-function jobTermsOf(input: JobInput, policy: TypeTerms): Terms {
+function jobTermsOf(input: Wishes, policy: TypeTerms): Terms {
   const { timeout, retries, backoff, idempotent, heartbeat } = input
   if (timeout === undefined && retries === undefined && backoff === undefined) {
     const same = idempotent === undefined || idempotent === policy.terms.idempotent

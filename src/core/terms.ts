@@ -17,6 +17,7 @@ import {
   show,
 } from './options.ts'
 import { PRIORITY } from './rank.ts'
+import type { TypeSetting } from './settings.ts'
 import type { Backoff, JobInput, StandardSchemaV1, TypePolicy } from './types.ts'
 
 /** What a job gets from its type unless it asks for something else. */
@@ -102,6 +103,24 @@ export function resolveType(type: string, policy: TypePolicy): TypeTerms {
       : { retryable: callable(named('retryable'), retryable, code) }),
     ...(maxLost === undefined ? {} : { maxLost }),
   })
+}
+
+/** What of a policy only functions say: it holds where they are, and cannot be stored. */
+const LOCAL_KEYS: ReadonlySet<string> = new Set(['retryable', 'schema'])
+
+/** What a policy says to all processes; undefined where it says nothing that can be stored. */
+export function settingOf(policy: TypePolicy, type: TypeTerms): TypeSetting | undefined {
+  const said = Object.entries(policy).some(
+    ([key, value]) => value !== undefined && !LOCAL_KEYS.has(key),
+  )
+  if (!said) return undefined
+  const { pool, priority, terms, concurrency, maxLost = null } = type
+  return { pool, priority, terms, concurrency, maxLost }
+}
+
+/** The terms of a type that only other processes know more of. */
+export function typeOfSetting({ maxLost, ...setting }: TypeSetting): TypeTerms {
+  return Object.freeze(maxLost === null ? setting : { ...setting, maxLost })
 }
 
 /** What only a type can ask for. */

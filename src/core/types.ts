@@ -1,7 +1,7 @@
 // Owns the shapes that users see: what they hand in, what they get back.
 // May never hold code: what a shape means is decided elsewhere.
 
-import type { BreakerOptions } from './breaker.ts'
+import type { BreakerOptions, BreakerState } from './breaker.ts'
 import type { Duration } from './duration.ts'
 import type { Dep, DepMode, ErrorData, JobStatus } from './job.ts'
 
@@ -128,22 +128,47 @@ export interface JobHandle<R = unknown> {
   cancel(reason?: string): Promise<boolean>
 }
 
+/** A pool: what holds for it, and how it is. What is off, or has no bound, is absent. */
+export interface PoolSnapshot {
+  readonly concurrency: number
+  readonly perWorker?: number
+  readonly running: number
+  readonly ready: number
+  /** Of these, what `maxQueue` counts: jobs that are pending or ready. */
+  readonly queued: number
+  readonly maxQueue?: number
+  readonly overflow: 'reject' | 'wait'
+  readonly paused: boolean
+  readonly rate?: {
+    readonly count: number
+    /** Milliseconds. */
+    readonly per: number
+    /** How many may start at one instant after a pause. */
+    readonly burst: number
+    /** When the next job may start, epoch milliseconds; absent if one may now. */
+    readonly nextAt?: number
+  }
+  /** So many more may run at once, of jobs of that priority. */
+  readonly elastic?: { readonly raise: number; readonly minPriority: number }
+  readonly preempt?: {
+    readonly minPriority: number
+    readonly minGap: number
+    /** Milliseconds. */
+    readonly minRun: number
+  }
+  readonly breaker?: {
+    readonly state: BreakerState
+    /** When it lets a probe through, while it is open. */
+    readonly until?: number
+  }
+}
+
 export interface Snapshot {
   readonly at: number
   readonly total: number
   readonly states: Readonly<Record<JobStatus, number>>
   readonly types: Readonly<Record<string, Readonly<Record<JobStatus, number>>>>
-  readonly pools: Readonly<
-    Record<
-      string,
-      {
-        readonly concurrency: number
-        readonly running: number
-        readonly ready: number
-        readonly paused: boolean
-      }
-    >
-  >
+  readonly pools: Readonly<Record<string, PoolSnapshot>>
   readonly running: readonly {
     readonly id: string
     readonly type: string
@@ -154,7 +179,12 @@ export interface Snapshot {
   }[]
   /** Failed jobs by code. */
   readonly failures: Readonly<Record<string, number>>
+  /** Of all live workers. */
   readonly zombies: number
+  /** Retries that are due, and wait for the retry budget; absent when none does. */
+  readonly waitingForBudget?: number
+  /** Jobs that are still in the order of an ageing which is set no more; absent when none is. */
+  readonly unranked?: number
 }
 
 export interface Explanation {

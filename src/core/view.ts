@@ -1,8 +1,10 @@
 // Owns what people get to see of jobs: plain copies, with values read back from their JSON.
 // May never hand out an object that the store still uses.
 
+import type { BreakerState } from './breaker.ts'
 import { type JobStatus, Live, STATUSES, type Stored, type StoredJob } from './job.ts'
-import type { Job, Snapshot } from './types.ts'
+import { type Elastic, type PoolRules, type Preempt, raiseOf } from './settings.ts'
+import type { Job, PoolSnapshot, Snapshot } from './types.ts'
 import { fromJson } from './values.ts'
 
 /** The value at rest, as it was handed in: parsed, or by reference. */
@@ -56,20 +58,23 @@ export function addCounts(sum: StatusTally, more: Readonly<StatusTally>): void {
 export interface Tally {
   readonly at: number
   readonly types: Readonly<Record<string, Readonly<StatusTally>>>
-  readonly pools: Readonly<
-    Record<
-      string,
-      {
-        readonly concurrency: number
-        readonly paused: boolean
-        readonly running: number
-        readonly ready: number
-      }
-    >
-  >
+  readonly pools: Readonly<Record<string, PoolTally>>
   readonly failures: Readonly<Record<string, number>>
   /** Jobs with a lease or a hold. */
   readonly held: readonly StoredJob[]
+  /** Jobs that are ranked by an ageing which is set no more. */
+  readonly unranked: number
+  /** Retries that wait for the budget. */
+  readonly budgeted: number
+}
+
+interface PoolTally extends PoolRules {
+  readonly running: number
+  readonly ready: number
+  readonly states: Readonly<StatusTally>
+  readonly rateAt: number
+  readonly breakerState: BreakerState
+  readonly breakerUntil: number
 }
 
 /** The inventory for people. O(types + pools + held). */
@@ -81,13 +86,52 @@ export function snapshotOf(tally: Tally, zombies: number): Snapshot {
     total: STATUSES.reduce((sum, status) => sum + states[status], 0),
     states,
     types: copyOf(tally.types, (counts) => ({ ...counts })),
-    pools: copyOf(tally.pools, ({ concurrency, running, ready, paused }) => {
-      return { concurrency, running, ready, paused }
-    }),
+    pools: copyOf(tally.pools, (pool) => poolOf(pool, tally.at)),
     running: tally.held.map((job) => heldOf(job, tally.at)),
     failures: copyOf(tally.failures, (count) => count),
     zombies,
+    ...(tally.budgeted === 0 ? {} : { waitingForBudget: tally.budgeted }),
+    ...(tally.unranked === 0 ? {} : { unranked: tally.unranked }),
   }
+}
+
+function poolOf(pool: PoolTally, now: number): PoolSnapshot {
+  const { concurrency, perWorker, running, ready, states, maxQueue, overflow, paused } = pool
+  const { elastic, preempt } = pool
+  return {
+    concurrency,
+    ...(Number.isFinite(perWorker) ? { perWorker } : {}),
+    running,
+    ready,
+    queued: states.pending + states.ready,
+    ...(Number.isFinite(maxQueue) ? { maxQueue } : {}),
+    overflow,
+    paused,
+    ...rateOf(pool, now),
+    ...(elastic === null ? {} : { elastic: raisedBy(concurrency, elastic) }),
+    ...(preempt === null ? {} : { preempt: displacing(preempt) }),
+    ...breakerOf(pool, now),
+  }
+}
+
+function rateOf({ rate, rateAt }: PoolTally, now: number): Pick<PoolSnapshot, 'rate'> {
+  if (rate === null) return {}
+  const { count, perMs, burst } = rate
+  return { rate: { count, per: perMs, burst, ...(rateAt > now ? { nextAt: rateAt } : {}) } }
+}
+
+function raisedBy(concurrency: number, elastic: Elastic): PoolSnapshot['elastic'] & object {
+  return { raise: raiseOf(concurrency, elastic), minPriority: elastic.minPriority }
+}
+
+function displacing({ minPriority, minGap, minRunMs }: Preempt): PoolSnapshot['preempt'] & object {
+  return { minPriority, minGap, minRun: minRunMs }
+}
+
+function breakerOf(pool: PoolTally, now: number): Pick<PoolSnapshot, 'breaker'> {
+  if (pool.breaker === null) return {}
+  const { breakerState: state, breakerUntil: until } = pool
+  return { breaker: { state, ...(until > now ? { until } : {}) } }
 }
 
 function heldOf(job: StoredJob, at: number): Snapshot['running'][number] {

@@ -21,6 +21,10 @@ export interface ZombieRecord {
    * as `pid:4711`.
    */
   readonly worker: string
+  /** Where its job was submitted, or its type was defined, if that is known. */
+  readonly startedFrom?: string
+  /** With `trackAsync`: the kinds of what it has open, such as `['TCPWRAP x2', 'Timeout x1']`. */
+  readonly asyncResources?: readonly string[]
 }
 
 /** A zombie of a scheduler. */

@@ -2,61 +2,59 @@
 // May never lease a job or run a body.
 
 import { AxError } from '../core/errors.ts'
-import { idMaker } from '../core/id.ts'
 import type { Fact, NewJob } from '../core/job.ts'
-import { type SubmitContext, toNewJob } from '../core/submit.ts'
-import type { JobHandle, JobInput } from '../core/types.ts'
+import type { JobHandle } from '../core/types.ts'
 import { coalesce, Failed } from '../kit/coalesce.ts'
-import { captureContext } from '../kit/context.ts'
 import { LIMITS } from '../store/limits.ts'
-import type { Inserted, InsertGroup } from '../store/store.ts'
+import type { Inserted, InsertGroup, Refusal } from '../store/store.ts'
 import { refusalError } from './errors.ts'
 import { Handle, type HandlePowers } from './handle.ts'
 import type { Hub } from './hub.ts'
-import type { Registry } from './registry.ts'
 import { cannotRetry, revive, reviveBranch, warnOfStuck } from './revival.ts'
+import { Full, Rooms } from './rooms.ts'
 import { settle } from './settle.ts'
-import type { LocalBody } from './worker.ts'
 
 export class Client {
   /** Stores one job, together with those of the same turn. One promise per call. */
   readonly insertOne: (job: NewJob) => Promise<JobHandle>
   readonly #hub: Hub
   readonly #powers: HandlePowers
-  /** What submissions are checked against; `now` and `index` are of the one in hand. */
-  readonly #context: SubmitContext & { now: number; index: number | undefined }
+  readonly #rooms: Rooms
 
-  constructor(hub: Hub, registry: Registry, powers: HandlePowers) {
+  constructor(hub: Hub, powers: HandlePowers) {
     this.#hub = hub
     this.#powers = powers
+    this.#rooms = new Rooms(hub, (jobs) => this.#offerSingles(jobs))
     this.insertOne = coalesce((jobs) => this.#insertSingles(jobs), {
       max: LIMITS.chunk,
       weigh: (job) => 1 + job.deps.length,
     })
-    const mint = idMaker(() => hub.runtime.random())
-    this.#context = {
-      typeOf: (type) => registry.termsOf(type),
-      mint: () => mint(this.#context.now),
-      now: 0,
-      index: undefined,
-      maxPayloadBytes: hub.settings.limits.payload,
-      keepsLive: hub.store.traits.keepsLive,
-      storeName: hub.store.traits.name,
-    }
   }
 
-  /** Checks one submission and gives it its final shape. Nothing is stored yet. */
-  prepare(input: JobInput, index?: number): NewJob {
-    const now = this.#hub.runtime.now()
-    this.#context.now = now
-    this.#context.index = index
-    const job = toNewJob(input, this.#context)
-    if (job.body === undefined) return job
-    return { ...job, body: { ...job.body, enter: captureContext() } as LocalBody }
+  /** Whoever waits for room is told that there will be none. */
+  close(): void {
+    this.#rooms.close()
+  }
+
+  /** Those whose pool is full, and says so to callers that may wait, wait. */
+  async #insertSingles(
+    jobs: readonly NewJob[],
+  ): Promise<readonly (JobHandle | Promise<JobHandle> | Failed)[]> {
+    const rooms = this.#rooms
+    const { heard } = rooms
+    const isBehind = ({ pool }: NewJob) => rooms.isWaitedFor(pool)
+    const now = rooms.isEmpty ? jobs : jobs.filter((job) => !isBehind(job))
+    const answers = now.length === 0 ? [] : await this.#offerSingles(now)
+    let next = 0
+    return jobs.map((job) => {
+      const answer = job === now[next] ? answers[next] : undefined
+      if (answer !== undefined) next += 1
+      return answer === undefined || answer instanceof Full ? rooms.park(job, heard) : answer
+    })
   }
 
   /** Stores jobs that came one by one, each on its own terms. Errors do not speak of a batch. */
-  async #insertSingles(jobs: readonly NewJob[]): Promise<readonly (JobHandle | Failed)[]> {
+  async #offerSingles(jobs: readonly NewJob[]): Promise<readonly (JobHandle | Failed | Full)[]> {
     const { store, settings, tell } = this.#hub
     const { unknownDeps } = settings
     const groups = jobs.map((job): InsertGroup => ({ jobs: [job], unknownDeps }))
@@ -64,19 +62,73 @@ export class Client {
     return answers.map((answer, index) => {
       const job = jobs[index] as NewJob
       if (answer.status === 'stale') return new Failed(leaseLost(job.id))
-      if (answer.status === 'refused') return new Failed(refusalError(answer.refusals, [job], true))
-      return this.#handleOf(answer.jobs[0] as Inserted)
+      if (answer.status === 'done') return this.#handleOf(answer.jobs[0] as Inserted)
+      return fullOf(answer.refusals) ?? new Failed(refusalError(answer.refusals, [job]))
     })
   }
 
-  /** Stores jobs, all or none; on behalf of a running job, only while it holds its lease. */
+  /**
+   * Stores jobs, all or none, and waits for room where the pool wants that; on behalf of a running
+   * job, only while it holds its lease, and without waiting: it would keep its slot meanwhile.
+   */
   async insert(jobs: readonly NewJob[], fence?: InsertGroup['fence']): Promise<JobHandle[]> {
+    const place = { from: 0, isInside: fence !== undefined }
+    if (fence === undefined) {
+      const inserted = await this.#rooms.enter(this.#waitedFor(jobs), async () => {
+        const answer = await this.#offer(jobs, undefined)
+        if (answer.status === 'done') return answer.jobs
+        return fullOf(answer.refusals) ?? fail(refusalError(answer.refusals, jobs, place))
+      })
+      return inserted.map((each) => this.#handleOf(each))
+    }
+    const answer = await this.#offer(jobs, fence)
+    if (answer.status === 'refused') throw refusalError(answer.refusals, jobs, place)
+    return answer.jobs.map((each) => this.#handleOf(each))
+  }
+
+  /**
+   * Stores jobs of a stream, in order, as many at a time as there is room for; `from` is the place
+   * of the first in the stream. Resolves with how many were new. What was stored before an error
+   * stays.
+   */
+  insertSome(jobs: readonly NewJob[], from: number): Promise<number> {
+    let at = 0
+    let added = 0
+    const go = async (): Promise<number | Full> => {
+      for (let size = jobs.length; at < jobs.length; ) {
+        const piece = jobs.slice(at, at + size)
+        const answer = await this.#offer(piece, undefined)
+        if (answer.status === 'done') {
+          added += answer.jobs.filter((each) => this.#handleOf(each).added).length
+          at += piece.length
+          size = jobs.length
+          continue
+        }
+        const first = roomOf(answer.refusals)
+        if (first > 0) size = first
+        else if (first === 0 && piece.length > 1) size = 1
+        else {
+          const place = { from: from + at, isInside: false }
+          return fullOf(answer.refusals) ?? fail(refusalError(answer.refusals, piece, place))
+        }
+      }
+      return added
+    }
+    return this.#rooms.enter(this.#waitedFor(jobs), go)
+  }
+
+  async #offer(jobs: readonly NewJob[], fence: InsertGroup['fence'] | undefined) {
     const { unknownDeps } = this.#hub.settings
     const group: InsertGroup = { jobs, unknownDeps, ...(fence === undefined ? {} : { fence }) }
     const answer = await this.#hub.insert(group)
     if (answer.status === 'stale') throw leaseLost(fence?.id ?? '')
-    if (answer.status === 'refused') throw refusalError(answer.refusals, jobs, false)
-    return answer.jobs.map((each) => this.#handleOf(each))
+    return answer
+  }
+
+  /** A pool of these jobs that somebody here waits for already. */
+  #waitedFor(jobs: readonly NewJob[]): string | undefined {
+    if (this.#rooms.isEmpty) return undefined
+    return jobs.find(({ pool }) => this.#rooms.isWaitedFor(pool))?.pool
   }
 
   /** True if this call ended a job that had not ended. */
@@ -103,6 +155,25 @@ export class Client {
     if (!added) this.#hub.emitter.emit('job:duplicate', { job: job.id, key: job.key })
     return new Handle(job.id, added, this.#powers)
   }
+}
+
+/** What to wait for, if room is all that is missing, and its pools let callers wait. */
+function fullOf(refusals: readonly Refusal[]): Full | undefined {
+  const [first] = refusals
+  const canWait = refusals.every((each) => {
+    return each.reason === 'full' && each.overflow === 'wait' && !each.never
+  })
+  return canWait && first?.reason === 'full' ? new Full(first.pool) : undefined
+}
+
+/** For how many jobs, from the first, there is room; -1 if room is not all that is missing. */
+function roomOf(refusals: readonly Refusal[]): number {
+  if (!refusals.every((each) => each.reason === 'full')) return -1
+  return Math.min(...refusals.map(({ index }) => index))
+}
+
+function fail(error: AxError): never {
+  throw error
 }
 
 function leaseLost(id: string): AxError {

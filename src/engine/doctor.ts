@@ -16,9 +16,15 @@ const SAMPLE = 100
 
 const LIVE = STATUSES.filter((status) => !hasEnded(status))
 
+/** What a process knows of itself: what it has told the store may be a while ago. */
+export interface Self {
+  readonly holder: string
+  readonly zombies: number
+}
+
 /** Everything that is to be said of a store, gravest first. */
-export async function examine(store: Store): Promise<Finding[]> {
-  const [inspection, workers, settings, counted, now] = await Promise.all([
+export async function examine(store: Store, self: Self): Promise<Finding[]> {
+  const [inspection, known, settings, counted, now] = await Promise.all([
     store.inspect(),
     store.workers(),
     store.settings(),
@@ -26,6 +32,9 @@ export async function examine(store: Store): Promise<Finding[]> {
     store.time(),
   ])
   const types = Object.entries(counted.types)
+  const workers = known.map((worker) => {
+    return worker.holder === self.holder ? { ...worker, ...self } : worker
+  })
   const facts: DoctorFacts = {
     now,
     inspection,

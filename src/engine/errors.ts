@@ -8,24 +8,58 @@ import type { JobInput } from '../core/types.ts'
 import { LIMITS } from '../store/limits.ts'
 import type { Refusal } from '../store/store.ts'
 
-/** The error of a refused group: the first refusal speaks, `refusals` has the others, too. */
+/** Where refused jobs stand: the place of the first of them, and whether a job submits them. */
+export interface Place {
+  readonly from: number
+  readonly isInside: boolean
+}
+
+/**
+ * The error of a refused group: the first refusal speaks, `refusals` has the others, too. A job
+ * that was submitted on its own has no place.
+ */
 export function refusalError(
   refusals: readonly Refusal[],
   jobs: readonly NewJob[],
-  single: boolean,
+  place?: Place,
 ): AxError {
   const first = refusals[0] as Refusal
   const id = jobs[first.index]?.id ?? ''
-  const where = single ? '' : `jobs[${first.index}]: `
+  const index = first.index + (place?.from ?? 0)
+  const where = place === undefined ? '' : `jobs[${index}]: `
   const more = refusals.length - 1
   const rest =
     more === 0 ? '' : ` ${more} more of the batch ${more === 1 ? 'was' : 'were'} refused.`
-  const details = single ? {} : { index: first.index, refusals }
-  const [code, text, extra] = describe(first, id)
+  const details = place === undefined ? {} : { index, refusals: refusalsFrom(place, refusals) }
+  const [code, text, extra] =
+    first.reason === 'full' ? describeFull(first, jobs.length, place) : describe(first, id)
   return new AxError(code, `${where}${text}${rest}`, { jobId: id, ...details, ...extra })
 }
 
-function describe(refusal: Refusal, id: string): [string, string, object] {
+function refusalsFrom({ from }: Place, refusals: readonly Refusal[]): readonly Refusal[] {
+  if (from === 0) return refusals
+  return refusals.map((refusal) => ({ ...refusal, index: refusal.index + from }))
+}
+
+type Full = Refusal & { readonly reason: 'full' }
+
+function describeFull(
+  { pool, maxQueue, overflow, never }: Full,
+  count: number,
+  place: Place | undefined,
+): [string, string, object] {
+  const most = maxQueue === 1 ? '1 of its jobs' : `${maxQueue} of its jobs`
+  const full = `The pool ${show(pool)} is full: at most ${most} may wait to start (maxQueue)`
+  let text = `${full}. Come back later, or let callers wait: overflow: 'wait'.`
+  if (never && count > 1) text = `${full}, and this batch has more. Split it, or raise maxQueue.`
+  else if (never) text = `${full}. Raise maxQueue to let any job in.`
+  else if (overflow === 'wait' && place?.isInside === true) {
+    text = `${full}, and a running job does not wait for room. Raise maxQueue, or use another pool.`
+  }
+  return ['QUEUE_OVERFLOW', text, { pool, maxQueue }]
+}
+
+function describe(refusal: Exclude<Refusal, Full>, id: string): [string, string, object] {
   switch (refusal.reason) {
     case 'duplicate':
       return [
@@ -54,15 +88,6 @@ function describe(refusal: Refusal, id: string): [string, string, object] {
         `These jobs wait for each other in a loop: ${refusal.path.join(' > ')}. ` +
           'Take one of the dependencies out.',
         { path: refusal.path },
-      ]
-    case 'full':
-      return [
-        'QUEUE_OVERFLOW',
-        `The pool ${show(refusal.pool)} is full: at most ${refusal.maxQueue} of its jobs may ` +
-          (refusal.never
-            ? 'wait to start, and this batch alone has more. Split it, or raise maxQueue.'
-            : "wait to start (maxQueue). Come back later, or let callers wait: overflow: 'wait'."),
-        { pool: refusal.pool, maxQueue: refusal.maxQueue },
       ]
   }
 }

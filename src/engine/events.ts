@@ -19,12 +19,21 @@ export interface SchedulerEvents {
   'job:timeout': JobEvent
   'job:lost': JobEvent
   'job:returned': JobEvent
+  'job:preempted': JobEvent
   'job:revived': JobEvent
   'job:success': JobEvent
   'job:failed': JobEvent
   'job:cancelled': JobEvent
   'job:progress': { readonly job: string; readonly attempt: number; readonly value: unknown }
-  'job:zombie': { readonly job: string; readonly attempt: number; readonly worker: string }
+  'job:zombie': {
+    readonly job: string
+    readonly attempt: number
+    readonly worker: string
+    /** Where its job was submitted, or its type was defined, if that is known. */
+    readonly startedFrom?: string
+    /** With `trackAsync`: the kinds of what it has open. */
+    readonly asyncResources?: readonly string[]
+  }
   'job:duplicate': { readonly job: string; readonly key: string | undefined }
   idle: { readonly at: number }
 }
@@ -42,6 +51,7 @@ export const TRANSITIONS = [
   'job:timeout',
   'job:lost',
   'job:returned',
+  'job:preempted',
   'job:revived',
   'job:success',
   'job:failed',

@@ -1,6 +1,8 @@
 // Owns the default logger: warnings and errors reach people, everything else does not.
 // May never throw.
 
+import { isAxError } from '../core/errors.ts'
+
 /** The shape of pino, of console, and of most others. */
 export interface Logger {
   info(fields: object, message?: string): void
@@ -16,4 +18,10 @@ export const consoleLogger: Logger = {
   error(_fields, message) {
     console.error(`ax: ${message ?? 'error'}`)
   },
+}
+
+/** Logs what went wrong, and with what. */
+export function complain(logger: Logger, what: string, error: unknown): void {
+  const detail = error === undefined ? '' : `: ${isAxError(error) ? error.message : String(error)}`
+  logger.error({ error }, what + detail)
 }

@@ -12,7 +12,9 @@ import type {
   RetryWhereOptions,
   ScheduleInfo,
   ScheduleOptions,
+  Snapshot,
 } from '../core/types.ts'
+import { snapshotOf } from '../core/view.ts'
 import { advise } from './advisor.ts'
 import { examine } from './doctor.ts'
 import type { Hub } from './hub.ts'
@@ -37,6 +39,8 @@ export interface OperatorParts {
   readonly reader: Reader
   readonly schedules: Schedules
   readonly makeUp: MakeUp
+  /** Bodies of this process that are zombies now. */
+  zombies(): number
   /** Opens the store; rejects with CLOSED after close, where `isWork` says that work begins. */
   open(isWork: boolean): Promise<void>
 }
@@ -46,6 +50,15 @@ export abstract class Operator {
 
   constructor(parts: () => OperatorParts) {
     this.#parts = parts
+  }
+
+  /** Everything in numbers, and what runs. O(1) in the number of jobs. */
+  async snapshot(): Promise<Snapshot> {
+    const { hub, zombies, open } = this.#parts()
+    await open(false)
+    const [counted, workers] = await Promise.all([hub.store.count(), hub.store.workers()])
+    const others = workers.filter((worker) => worker.holder !== hub.holder)
+    return snapshotOf(counted, sumOf([zombies(), ...others.map((worker) => worker.zombies)]))
   }
 
   /** Settings of one pool, stored for all workers; they win over what processes bring along. */
@@ -124,9 +137,9 @@ export abstract class Operator {
    * and single pages; the memory store looks through its records for faults, O(jobs).
    */
   async doctor(): Promise<DoctorReport> {
-    const { hub, open } = this.#parts()
+    const { hub, zombies, open } = this.#parts()
     await open(false)
-    return { findings: await examine(hub.store) }
+    return { findings: await examine(hub.store, { holder: hub.holder, zombies: zombies() }) }
   }
 
   /**
@@ -138,4 +151,8 @@ export abstract class Operator {
     await open(false)
     return advise(hub)
   }
+}
+
+function sumOf(numbers: readonly number[]): number {
+  return numbers.reduce((sum, number) => sum + number, 0)
 }

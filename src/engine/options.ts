@@ -41,7 +41,10 @@ export interface SchedulerOptions {
   readonly leaseMs?: Duration
   /** How long an aborted body may take to settle before it is a zombie. Default 5 s. */
   readonly graceMs?: Duration
-  /** With so many zombies, this process starts nothing more. Default 100. */
+  /**
+   * With so many zombies this process starts nothing more, and a further body that does not stop
+   * keeps its slot until one of them has settled. Default 100.
+   */
   readonly maxZombies?: number
   /** Follow what bodies wait for (async_hooks: it costs), to name it of those that hang. */
   readonly trackAsync?: boolean
@@ -76,8 +79,8 @@ export interface Settings {
   readonly ageing: Ageing | null | undefined
   readonly budget: RateTerms | null | undefined
   readonly trackAsync: boolean
-  /** What was said about pools, types, ageing and budget, as JSON: workers should agree. */
-  readonly said: string
+  /** What was said about pools, ageing and budget, as plain JSON: workers should agree. */
+  readonly said: object
   readonly leaseMs: number
   readonly graceMs: number
   readonly maxZombies: number
@@ -141,7 +144,7 @@ export function resolveOptions(given: number | SchedulerOptions = {}): Settings 
     ageing: ages,
     budget,
     trackAsync: boolean('trackAsync', trackAsync),
-    said: JSON.stringify({ pools: Object.fromEntries(pools), ageing: ages, budget }),
+    said: { pools: Object.fromEntries(pools), ageing: ages, budget },
     leaseMs: lease,
     graceMs: toMs(graceMs, 'graceMs'),
     maxZombies: integer('maxZombies', maxZombies, 1),

@@ -43,9 +43,15 @@ export class Pulse {
     const ttlMs = this.#isRemote ? settings.leaseMs : Number.MAX_SAFE_INTEGER
     const { served: types } = this.#registry
     const zombies = this.#worker.zombieCount
-    const beat = { holder, name: settings.name, types, zombies, settings: settings.said }
+    const beat = { holder, name: settings.name, types, zombies, settings: this.#said }
     if (this.#worker.isStopping) await store.beat({ ...beat, full: false, ttlMs: 0 })
     else await store.beat({ ...beat, full: this.#worker.isFull, ttlMs })
+  }
+
+  /** What this process was given explicitly, for whoever compares it with others. */
+  get #said(): string {
+    const { given } = this.#registry
+    return JSON.stringify({ ...this.#hub.settings.said, types: given })
   }
 
   /** The worker has something to hold. */
@@ -130,6 +136,7 @@ export class Pulse {
       else {
         run.safeUntil = safeUntil
         if (lease?.status === 'cancelled') this.#worker.cancelled(run, lease.lease)
+        if (lease?.status === 'evicted') this.#worker.evicted(run, lease.by)
       }
     }
   }

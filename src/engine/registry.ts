@@ -3,8 +3,11 @@
 
 import { AxError } from '../core/errors.ts'
 import { callable, plain, show } from '../core/options.ts'
+import type { TypeSetting } from '../core/settings.ts'
 import type { TypeTerms } from '../core/submit.ts'
+import { settingOf } from '../core/terms.ts'
 import type { JobContext, TypePolicy } from '../core/types.ts'
+import { capturePlace, type Place } from '../kit/place.ts'
 import { checkType } from './options.ts'
 
 export type Handler = (context: JobContext) => unknown
@@ -13,11 +16,15 @@ export class Registry {
   readonly #policies: ReadonlyMap<string, TypePolicy>
   readonly #terms = new Map<string, TypeTerms>()
   readonly #handlers = new Map<string, Handler>()
+  readonly #places = new Map<string, Place>()
+  /** What was given of types; and what of that is not stored yet. */
+  readonly #given = new Map<string, TypeSetting>()
+  readonly #unsaid = new Map<string, TypeSetting>()
   #served: readonly string[] = []
 
   constructor(policies: ReadonlyMap<string, TypePolicy>) {
     this.#policies = policies
-    for (const [type, policy] of policies) this.#terms.set(type, checkType(type, policy))
+    for (const [type, policy] of policies) this.#learn(type, policy)
   }
 
   /** What `define` says goes over what the options said of the type. */
@@ -31,9 +38,40 @@ export class Registry {
     }
     callable('The handler', handler)
     plain(`The policy of type ${show(type)}`, policy)
-    this.#terms.set(type, checkType(type, { ...this.#policies.get(type), ...policy }))
+    this.#learn(type, { ...this.#policies.get(type), ...policy })
     this.#handlers.set(type, handler)
+    this.#places.set(type, capturePlace())
     this.#served = [...this.#handlers.keys()]
+  }
+
+  #learn(type: string, policy: TypePolicy): void {
+    const terms = checkType(type, policy)
+    this.#terms.set(type, terms)
+    const setting = settingOf(policy, terms)
+    if (setting === undefined) return
+    this.#given.set(type, setting)
+    this.#unsaid.set(type, setting)
+  }
+
+  /** What was given of types, explicitly. */
+  get given(): Readonly<Record<string, TypeSetting>> {
+    return Object.fromEntries(this.#given)
+  }
+
+  /** The next of it that is not stored yet. */
+  get unsaid(): readonly [string, TypeSetting] | undefined {
+    for (const next of this.#unsaid) return next
+    return undefined
+  }
+
+  /** It is stored. */
+  said(type: string, setting: TypeSetting): void {
+    if (this.#unsaid.get(type) === setting) this.#unsaid.delete(type)
+  }
+
+  /** Where the handler of a type was defined. */
+  placeOf(type: string): string | undefined {
+    return this.#places.get(type)?.()
   }
 
   termsOf(type: string): TypeTerms | undefined {

@@ -3,6 +3,7 @@
 
 import { AxError } from '../core/errors.ts'
 import type { Fact, Lease, StoredJob } from '../core/job.ts'
+import type { Opened } from '../kit/resources.ts'
 import type { Timer } from '../kit/runtime.ts'
 
 /**
@@ -10,7 +11,7 @@ import type { Timer } from '../kit/runtime.ts'
  * succeeds in time. `fenced`: the store has been out of reach for as long as the lease is safe,
  * so whether it is lost is unknown. `lost`: the store has said so.
  */
-export type Mark = 'timeout' | 'stop' | 'fenced' | 'cancelled' | 'lost'
+export type Mark = 'timeout' | 'silent' | 'preempted' | 'stop' | 'fenced' | 'cancelled' | 'lost'
 
 export class Run {
   readonly job: StoredJob
@@ -24,14 +25,25 @@ export class Run {
   /** Once the job is cancelled: what its lease has become. */
   hold: Lease | undefined = undefined
   mark: Mark | undefined = undefined
+  /** Whether an earlier attempt has taken effect is being asked; the body has not been called. */
+  asking = false
   /** The body has been called. */
   begun = false
   /** The body has returned or thrown. */
   settled = false
-  /** Its grace is over: whatever the body does, nobody listens. */
+  /** Its grace is over, and the body has not settled. */
+  outlived = false
+  /** And it has given up its lease: whatever the body does, nobody listens. */
   left = false
   progress: unknown = undefined
+  /** The urgent job that takes its slot. */
+  evictor: string | undefined = undefined
+  /** When it last showed that it is alive; kept only where it has to. */
+  aliveAt = 0
+  /** What its body has open, if that is followed. */
+  opened: Opened | undefined = undefined
   timeout: Timer | undefined = undefined
+  pulse: Timer | undefined = undefined
   grace: Timer | undefined = undefined
   #controller: AbortController | undefined = undefined
   #reason: AxError | undefined = undefined
@@ -57,7 +69,7 @@ export class Run {
   abort(mark: Mark): void {
     if (this.mark === undefined || mark === 'lost' || mark === 'cancelled') this.mark = mark
     if (this.#reason !== undefined) return
-    this.#reason = reasonOf(mark, this.job)
+    this.#reason = reasonOf(mark, this)
     this.#controller?.abort(this.#reason)
   }
 
@@ -74,15 +86,18 @@ export class Run {
 
   /** What an attempt that did not succeed counts as; null where nothing is to be written. */
   forced(): Fact | null {
-    const open = this.mark === 'stop' || this.mark === 'fenced'
-    if (open && !this.begun) return { type: 'returned', unbegun: true }
+    const unbegun = !this.begun
     switch (this.mark) {
       case 'timeout':
         return { type: 'timedOut' }
+      case 'silent':
+        return { type: 'timedOut', silent: true }
+      case 'preempted':
+        return { type: 'preempted', unbegun }
       case 'stop':
-        return { type: 'returned' }
+        return { type: 'returned', unbegun }
       case 'fenced':
-        return { type: 'abandoned' }
+        return unbegun ? { type: 'returned', unbegun } : { type: 'abandoned' }
       case 'cancelled':
         return { type: 'settled' }
       default:
@@ -92,11 +107,12 @@ export class Run {
 
   clear(): void {
     this.timeout?.cancel()
+    this.pulse?.cancel()
     this.grace?.cancel()
   }
 }
 
-function reasonOf(mark: Mark, job: StoredJob): AxError {
+function reasonOf(mark: Mark, { job, evictor }: Run): AxError {
   const details = { jobId: job.id }
   switch (mark) {
     case 'timeout':
@@ -104,6 +120,18 @@ function reasonOf(mark: Mark, job: StoredJob): AxError {
         'EXECUTION_TIMEOUT',
         `Job ${job.id} ran longer than its timeout of ${job.terms.timeoutMs} ms.`,
         details,
+      )
+    case 'silent':
+      return new AxError(
+        'HEARTBEAT_LOST',
+        `Job ${job.id} showed no progress for its heartbeat of ${job.terms.heartbeatMs} ms.`,
+        details,
+      )
+    case 'preempted':
+      return new AxError(
+        'PREEMPTED',
+        `Job ${job.id} goes back: the urgent job ${evictor ?? 'of another'} takes its slot.`,
+        { ...details, evictor },
       )
     case 'stop':
       return new AxError('CLOSED', `Job ${job.id} goes back: its worker is stopping.`, details)

@@ -2,7 +2,7 @@
 // May never do what one of the parts should: each method is a few lines.
 
 import { type Duration, toMs } from '../core/duration.ts'
-import type { JobEvent } from '../core/job.ts'
+import type { JobEvent, NewJob } from '../core/job.ts'
 import { boolean, callable, checkOptions, oneOf, refuseValue } from '../core/options.ts'
 import type {
   Explanation,
@@ -11,21 +11,20 @@ import type {
   JobFilter,
   JobHandle,
   JobInput,
-  Snapshot,
   TypePolicy,
 } from '../core/types.ts'
-import { snapshotOf, viewOf } from '../core/view.ts'
+import { viewOf } from '../core/view.ts'
 import type { JobZombie } from '../core/zombie.ts'
-import { Breath } from '../kit/breath.ts'
 import type { Runtime } from '../kit/runtime.ts'
-import { LIMITS } from '../store/limits.ts'
 import type { Hint, Store } from '../store/store.ts'
 import { Client } from './client.ts'
 import { checkBatch, checkEdges, checkSource } from './errors.ts'
 import { EVENT_NAMES, type EventName, type SchedulerEvents } from './events.ts'
 import type { HandlePowers } from './handle.ts'
 import { closedError, Hub } from './hub.ts'
+import { Intake } from './intake.ts'
 import { Keeper } from './keeper.ts'
+import { KnownTypes } from './known.ts'
 import { MakeUp } from './make-up.ts'
 import { Operator, type OperatorParts } from './operator.ts'
 import {
@@ -35,12 +34,13 @@ import {
   type SchedulerOptions,
   type Settings,
 } from './options.ts'
-import { checkStart } from './pools.ts'
 import { Pulse } from './pulse.ts'
 import { Quiet } from './quiet.ts'
 import { checkEvents, checkFilter, type EventsOptions, Reader } from './reader.ts'
 import { type Handler, Registry } from './registry.ts'
 import { Schedules } from './schedules.ts'
+import { Setup } from './setup.ts'
+import { addAll, type JobSource } from './stream.ts'
 import { goneError, Waiters } from './waiters.ts'
 import { Worker } from './worker.ts'
 
@@ -75,6 +75,8 @@ export abstract class SchedulerBase extends Operator {
   readonly #hub: Hub
   readonly #registry: Registry
   readonly #client: Client
+  readonly #setup: Setup
+  readonly #intake: Intake
   readonly #reader: Reader
   readonly #schedules: Schedules
   readonly #makeUp: MakeUp
@@ -84,11 +86,9 @@ export abstract class SchedulerBase extends Operator {
   readonly #waiters: Waiters
   readonly #quiet: Quiet
   readonly #ownsStore: boolean
-  #opening: Promise<void> | undefined
   #starting: Promise<void> | undefined
   #ready = false
   #closing: Promise<void> | undefined
-  #unwatch: () => Promise<void> = async () => {}
 
   constructor(
     options: number | SchedulerOptions | undefined,
@@ -109,9 +109,14 @@ export abstract class SchedulerBase extends Operator {
       },
       cancel: (id, reason) => this.cancel(id, reason),
     }
-    this.#client = new Client(this.#hub, this.#registry, powers)
+    this.#client = new Client(this.#hub, powers)
+    const known = new KnownTypes(this.#hub)
+    this.#setup = new Setup(this.#hub, this.#registry, known)
+    this.#intake = new Intake(this.#hub, this.#registry, known, () => {
+      return this.#closing === undefined ? this.#begin() : this.#open()
+    })
     this.#reader = new Reader(this.#hub)
-    this.#schedules = new Schedules(this.#hub, (job) => this.#client.prepare(job))
+    this.#schedules = new Schedules(this.#hub, (job) => this.#intake.prepare(job))
     this.#makeUp = new MakeUp(this.#hub)
     this.#worker = new Worker(
       this.#hub,
@@ -119,6 +124,7 @@ export abstract class SchedulerBase extends Operator {
       {
         progress: (run, value) => {
           if (!run.counts) return
+          this.#worker.alive(run)
           run.progress = value
           const { emitter } = this.#hub
           emitter.emit('job:progress', { job: run.job.id, attempt: run.attempt, value })
@@ -170,6 +176,7 @@ export abstract class SchedulerBase extends Operator {
       this.#announce()
       this.#worker.wake()
     }
+    this.#setup.typesCame()
     return {
       type,
       submit: (payload, options) => {
@@ -187,9 +194,10 @@ export abstract class SchedulerBase extends Operator {
   addJob<P, R>(job: JobInput<P, R>): Promise<JobHandle<R>> {
     try {
       this.#checkOpen()
-      const prepared = this.#client.prepare(job as JobInput)
-      const insert = () => this.#client.insertOne(prepared) as Promise<JobHandle<R>>
-      return this.#ready ? insert() : this.#begin().then(insert)
+      const prepared = this.#intake.prepare(job as JobInput)
+      const insert = (ready: NewJob) => this.#client.insertOne(ready) as Promise<JobHandle<R>>
+      if (prepared instanceof Promise) return this.#late(prepared).then(insert)
+      return this.#ready ? insert(prepared) : this.#begin().then(() => insert(prepared))
     } catch (error) {
       return Promise.reject(error)
     }
@@ -204,26 +212,14 @@ export abstract class SchedulerBase extends Operator {
   }
 
   /**
-   * Stores any number of jobs, a thousand at a time, pulling from the source only as they are
-   * stored. Not atomic: what was stored before an error stays. Resolves with how many were new.
+   * Stores any number of jobs, at most a thousand at a time and no more than their pools have room
+   * for, pulling from the source only as they are stored. Not atomic: what was stored before an
+   * error stays. Resolves with how many were new.
    */
-  async addMany(jobs: Iterable<JobInput> | AsyncIterable<JobInput>): Promise<number> {
+  async addMany(jobs: JobSource): Promise<number> {
     checkSource(jobs)
-    let added = 0
-    let batch: JobInput[] = []
-    const breath = new Breath(this.#settings.runtime)
-    const store = async () => {
-      const handles = await this.addJobs(batch)
-      added += handles.filter((handle) => handle.added).length
-      batch = []
-      await breath.take()
-    }
-    for await (const job of jobs) {
-      batch.push(job)
-      if (batch.length === LIMITS.chunk) await store()
-    }
-    await store()
-    return added
+    const parts = { intake: this.#intake, client: this.#client, runtime: this.#settings.runtime }
+    return addAll(jobs, parts, () => this.#begin())
   }
 
   /** What is known about a job, or null. A copy. */
@@ -239,16 +235,6 @@ export abstract class SchedulerBase extends Operator {
     checkFilter(filter)
     await this.#open()
     yield* this.#reader.jobs(filter)
-  }
-
-  /** Everything in numbers, and what runs. O(1) in the number of jobs. */
-  async snapshot(): Promise<Snapshot> {
-    await this.#open()
-    const { store, holder } = this.#hub
-    const [counted, workers] = await Promise.all([store.count(), store.workers()])
-    const others = workers.filter((worker) => worker.holder !== holder)
-    const zombies = others.reduce((sum, worker) => sum + worker.zombies, this.#worker.zombieCount)
-    return snapshotOf(counted, zombies)
   }
 
   /** Why a job is where it is, in one sentence. */
@@ -346,8 +332,10 @@ export abstract class SchedulerBase extends Operator {
     // A handler may add jobs while its scheduler drains: its lease alone is the condition.
     if (fence === undefined) this.#checkOpen()
     checkBatch(inputs)
-    const jobs = Array.from(inputs, (input, index) => this.#client.prepare(input, index))
+    const prepared = this.#intake.prepareAll(inputs)
+    const jobs = prepared instanceof Promise ? await prepared : prepared
     checkEdges(jobs)
+    if (fence === undefined) this.#checkOpen()
     if (!this.#ready) await this.#begin()
     if (jobs.length === 0) return []
     return this.#client.insert(jobs, fence)
@@ -359,8 +347,17 @@ export abstract class SchedulerBase extends Operator {
       reader: this.#reader,
       schedules: this.#schedules,
       makeUp: this.#makeUp,
+      zombies: () => this.#worker.zombieCount,
       open: (isWork) => (isWork ? this.#begin() : this.#open()),
     }
+  }
+
+  /** What had to be looked up first: this process may have closed meanwhile. */
+  async #late(prepared: Promise<NewJob>): Promise<NewJob> {
+    const job = await prepared
+    if (this.#ready) this.#checkOpen()
+    else await this.#begin()
+    return job
   }
 
   async #begin(): Promise<void> {
@@ -368,25 +365,8 @@ export abstract class SchedulerBase extends Operator {
     await (this.#settings.autoStart ? this.start() : this.#open())
   }
 
-  #open(): Promise<void> {
-    this.#opening ??= this.#doOpen().catch((error) => {
-      this.#opening = undefined
-      throw error
-    })
-    return this.#opening
-  }
-
-  async #doOpen(): Promise<void> {
-    const { store } = this.#hub
-    await store.open()
-    await checkStart(this.#hub)
-    for (const [pool, terms] of this.#settings.pools) {
-      await store.configure({ pool, by: 'start', terms })
-    }
-    const { ageing, budget } = this.#settings
-    if (ageing !== undefined) await store.configure({ ageing })
-    if (budget !== undefined) await store.configure({ budget })
-    this.#unwatch = await store.watch((hint) => this.#hub.hint(hint))
+  async #open(): Promise<void> {
+    await this.#setup.open()
     if (!this.#settings.autoStart) this.#ready = true
   }
 
@@ -402,8 +382,10 @@ export abstract class SchedulerBase extends Operator {
   async #close(): Promise<void> {
     this.#worker.stop()
     const madeUp = this.#makeUp.stop()
-    if (this.#opening !== undefined) {
-      await this.#opening.catch(() => {})
+    this.#client.close()
+    this.#setup.close()
+    if (this.#setup.isBegun) {
+      await this.#setup.open().catch(() => {})
       await this.#starting?.catch(() => {})
       this.#worker.stop()
       this.#announce()
@@ -413,9 +395,10 @@ export abstract class SchedulerBase extends Operator {
       await this.#worker.lastWords().catch(() => {})
       await this.#pulse.stop().catch(() => {})
       await this.#warnOfLoss()
-      await this.#unwatch().catch(() => {})
+      await this.#setup.unwatch().catch(() => {})
       this.#hub.hint(NOTHING_NEW)
     }
+    this.#worker.close()
     this.#waiters.close()
     this.#quiet.close()
     if (this.#ownsStore) await this.#hub.store.close()

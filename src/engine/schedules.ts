@@ -32,6 +32,13 @@ async function timesOf(cron: string, timeZone: string | null): Promise<CronTimes
   return new cronTimes(cron, timeZone)
 }
 
+/** Calls it now; whoever awaits the promise learns what came of it. */
+function begun<T>(call: () => T): Promise<T> {
+  const promise = (async () => call())()
+  promise.catch(() => {})
+  return promise
+}
+
 /** What came of one look at the schedules that are due. */
 export interface Fired {
   /** Some have moved on: there may be more to do at once. */
@@ -51,14 +58,17 @@ export class Schedules {
     this.#prepare = prepare
   }
 
-  /** Checks a schedule as a whole: the job as any job, the expression, the zone. */
+  /**
+   * Checks a schedule as a whole: the expression, the zone, the job as any job. The job is taken
+   * down before this returns, so that the caller may go on and change it.
+   */
   async check(name: string, cron: string, job: JobInput, options: ScheduleOptions) {
     const terms = resolveSchedule(name, options)
+    const given = checkTemplate(job)
+    const template = begun(() => templateOf(given, this.#hub.settings.limits.payload))
     const times = await timesOf(cron, terms.timeZone)
-    checkTemplate(job)
-    await this.#prepare(job)
-    const template = templateOf(job, this.#hub.settings.limits.payload)
-    return { row: { name, cron, template, ...terms }, times }
+    await this.#prepare(given)
+    return { row: { name, cron, template: await template, ...terms }, times }
   }
 
   /** Stores it. The same again keeps its next instant; a change counts from now. */
@@ -149,7 +159,7 @@ export class Schedules {
    */
   async #refused(row: Schedule, group: InsertGroup, answer: InsertAnswer | undefined) {
     if (answer?.status !== 'refused') return false
-    const error: AxError = refusalError(answer.refusals, group.jobs, true)
+    const error: AxError = refusalError(answer.refusals, group.jobs)
     this.#complain(row, error.message)
     if (error.code !== 'DUPLICATE_ID') return false
     const { store, tell } = this.#hub

@@ -1,26 +1,30 @@
 // Owns running: takes leases, runs bodies, writes what became of them.
 // May never decide what an outcome means (that is `decide`), or start anything after `stop`.
 
-import { seededRandom } from '../core/backoff.ts'
-import { isAxError } from '../core/errors.ts'
-import { type Fact, type Lease, Live, type Stored, type StoredJob } from '../core/job.ts'
-import { backoffFunctionOf, type JobBody } from '../core/submit.ts'
-import { isRetryableFailure, retryAfterOf, toErrorData, toJson } from '../core/values.ts'
+import type { Lease, StoredJob } from '../core/job.ts'
+import type { JobBody, TypeTerms } from '../core/submit.ts'
 import type { JobZombie } from '../core/zombie.ts'
 import { Breath } from '../kit/breath.ts'
 import { type Enter, outside } from '../kit/context.ts'
 import { createLimiter, type Limiter } from '../kit/limiter.ts'
+import type { Place } from '../kit/place.ts'
 import type { Timer } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
+import { askFirst, mustAsk } from './confirm.ts'
 import { type ContextPowers, depsOf, NO_DEPS, RunContext } from './context.ts'
 import { Ends } from './ends.ts'
+import { Force } from './forced.ts'
 import { type Hub, isUnavailable } from './hub.ts'
+import { complain } from './logger.ts'
+import { type Outcome, Outcomes } from './outcomes.ts'
 import type { Handler, Registry } from './registry.ts'
 import { type Mark, Run } from './run.ts'
 
 /** The body of a job that carries its own handler, with the context of whoever submitted it. */
 export interface LocalBody extends JobBody {
   readonly enter: Enter
+  /** Where it was submitted, if that may be asked for. */
+  readonly from?: Place
 }
 
 /** Who wants to know what this process holds: one job more, or none any more. */
@@ -31,18 +35,14 @@ export interface WorkerOwner {
   fullness(): void
 }
 
-/** What a body came to. */
-type Outcome =
-  | { readonly ok: true; readonly value: unknown }
-  | { readonly ok: false; readonly error: unknown }
-
 export class Worker {
   /** Everything this process holds, by lease number, until its end has been answered. */
   readonly runs = new Map<number, Run>()
   /** A worker's `lease` and `extend` never overlap: whoever calls either takes this turn. */
   readonly turn: Limiter
-  readonly #zombies = new Map<Run, number>()
+  readonly #force: Force
   readonly #ends: Ends
+  readonly #outcomes: Outcomes
   readonly #hub: Hub
   readonly #registry: Registry
   readonly #powers: ContextPowers
@@ -62,6 +62,13 @@ export class Worker {
     this.#owner = owner
     this.turn = createLimiter(1, { nested: 'queue', runtime: hub.runtime })
     this.#breath = new Breath(hub.runtime)
+    this.#outcomes = new Outcomes(hub.settings, registry)
+    this.#force = new Force(hub, registry, {
+      left: (run) => this.#ends.write(run, this.#outcomes.forced(run)),
+      fullness: () => owner.fullness(),
+      wake: () => this.wake(),
+      isStopping: () => this.isStopping,
+    })
     this.#ends = new Ends(hub, {
       over: (run) => this.#over(run),
       isStopping: () => this.#state === 'stopping',
@@ -92,10 +99,11 @@ export class Worker {
     this.#state = 'stopping'
     this.#due?.cancel()
     this.#poll?.cancel()
+    this.#force.release()
   }
 
   abortAll(): void {
-    for (const run of this.runs.values()) this.#abort(run, 'stop')
+    for (const run of this.runs.values()) this.#force.abort(run, 'stop')
   }
 
   /** Resolves when this process holds nothing. */
@@ -110,14 +118,7 @@ export class Worker {
   }
 
   zombies(): JobZombie[] {
-    return [...this.#zombies].map(([run, since]) => ({
-      id: run.job.id,
-      type: run.job.type,
-      attempt: run.attempt,
-      startedAt: run.job.startedAt,
-      since,
-      worker: this.#hub.holder,
-    }))
+    return this.#force.zombies()
   }
 
   get isStopping(): boolean {
@@ -126,11 +127,11 @@ export class Worker {
 
   /** Whether it takes nothing more before some of its zombies have ended. */
   get isFull(): boolean {
-    return this.#zombies.size >= this.#hub.settings.maxZombies
+    return this.#force.isFull
   }
 
   get zombieCount(): number {
-    return this.#zombies.size
+    return this.#force.zombieCount
   }
 
   progressOf(id: string): unknown {
@@ -141,17 +142,33 @@ export class Worker {
   /** The store says that a job of this worker was cancelled: its body has to stop. */
   cancelled(run: Run, hold: Lease): void {
     run.hold = hold
-    if (run.mark !== 'cancelled') this.#abort(run, 'cancelled')
+    if (run.mark !== 'cancelled') this.#force.abort(run, 'cancelled')
   }
 
   /** The lease is another's, or nobody's: the body has to stop, and its result counts nothing. */
   lost(run: Run): void {
-    this.#abort(run, 'lost')
+    this.#force.abort(run, 'lost')
+  }
+
+  /** An urgent job takes its slot: it has to stop, but what it still achieves in time counts. */
+  evicted(run: Run, by: string): void {
+    run.evictor = by
+    this.#force.abort(run, 'preempted')
+  }
+
+  /** It has shown that it is alive. Cheap: it only notes the time. */
+  alive(run: Run): void {
+    if (run.job.terms.heartbeatMs > 0) run.aliveAt = this.#hub.runtime.monotonic()
+  }
+
+  /** Nothing is left to be done here. */
+  close(): void {
+    this.#force.close()
   }
 
   /** The store is out of reach, and the lease is about to run out by this process's clock. */
   fence(run: Run): void {
-    this.#abort(run, 'fenced')
+    this.#force.abort(run, 'fenced')
   }
 
   // Taking work
@@ -165,7 +182,7 @@ export class Worker {
         if (this.#state === 'live') await this.turn(() => this.#take())
       } while (this.#again && this.#state === 'live')
     } catch (error) {
-      if (!isUnavailable(error)) this.#complain('taking jobs failed', error)
+      if (!isUnavailable(error)) complain(this.#hub.settings.logger, 'taking jobs failed', error)
       this.#wakeIn(this.#hub.pollMs())
     } finally {
       this.#filling = false
@@ -232,7 +249,7 @@ export class Worker {
   #endUnstarted(run: Run, mark: Mark): void {
     run.abort(mark)
     run.settled = true
-    run.clear()
+    this.#force.settled(run)
     this.#ends.write(run, run.forced())
   }
 
@@ -257,19 +274,37 @@ export class Worker {
       }
       return found
     } catch (error) {
-      if (!isUnavailable(error)) this.#complain('reading dependencies failed', error)
+      if (!isUnavailable(error))
+        complain(this.#hub.settings.logger, 'reading dependencies failed', error)
       return null
     }
   }
 
-  /** Calls the body. A value that is no object needs no promise: most no-ops are over at once. */
   #begin(run: Run, deps: RunContext['deps']): void {
     if (this.#isOverdue(run)) {
       this.#endUnstarted(run, 'fenced')
       return
     }
-    this.#armTimeout(run)
+    this.#force.limit(run)
+    const type = run.job.unknown ? this.#registry.termsOf(run.job.type) : undefined
+    if (mustAsk(run, type)) void this.#ask(run, type, deps)
+    else this.#callBody(run, deps)
+  }
+
+  /** Nobody knows what came of an earlier attempt: the body is called only if nothing did. */
+  async #ask(run: Run, type: TypeTerms | undefined, deps: RunContext['deps']): Promise<void> {
+    run.asking = true
+    const outcome = await this.#force.watched(run, () => askFirst(run, type))
+    if (outcome === undefined && run.mark === undefined) {
+      run.asking = false
+      this.#callBody(run, deps)
+    } else this.#settled(run, outcome ?? { ok: false, error: undefined })
+  }
+
+  /** Calls the body. A value that is no object needs no promise: most no-ops are over at once. */
+  #callBody(run: Run, deps: RunContext['deps']): void {
     run.begun = true
+    this.#force.listen(run)
     let value: unknown
     try {
       value = this.#call(run, new RunContext(run, deps, this.#powers))
@@ -290,13 +325,8 @@ export class Worker {
 
   #settled(run: Run, outcome: Outcome): void {
     run.settled = true
-    run.clear()
-    if (run.left) {
-      const wasFull = this.isFull
-      this.#zombies.delete(run)
-      if (wasFull && !this.isFull) this.#owner.fullness()
-      this.wake()
-    } else this.#ends.write(run, this.#factOf(run, outcome))
+    if (!run.left) this.#ends.write(run, this.#outcomes.factOf(run, outcome))
+    this.#force.settled(run)
   }
 
   /** The grant took so long to arrive that the lease is over already, by this process's clock. */
@@ -307,103 +337,11 @@ export class Worker {
 
   #call(run: Run, context: RunContext): unknown {
     const body = run.job.body as LocalBody | undefined
-    if (body !== undefined) return body.enter(() => body.execute(context))
+    if (body !== undefined) {
+      return body.enter(() => this.#force.watched(run, () => body.execute(context)))
+    }
     const handler = this.#registry.handlerOf(run.job.type) as Handler
-    return handler(context)
-  }
-
-  /** What the body came to, as a fact: a success in time counts, else the mark, else the error. */
-  #factOf(run: Run, outcome: Outcome): Fact | null {
-    if (run.mark === 'cancelled' || run.mark === 'lost') return run.forced()
-    if (outcome.ok) return this.#success(run, outcome.value)
-    if (run.mark === 'timeout') return this.#timedOut(run)
-    return run.forced() ?? this.#failure(run, outcome.error)
-  }
-
-  #success(run: Run, value: unknown): Fact {
-    try {
-      return { type: 'succeeded', result: encode(run.job, value, this.#hub.settings.limits.result) }
-    } catch (error) {
-      return { type: 'failed', error: toErrorData(error), retryable: false }
-    }
-  }
-
-  #failure(run: Run, error: unknown): Fact {
-    const retryAfterMs = retryAfterOf(error)
-    return {
-      type: 'failed',
-      error: toErrorData(error),
-      retryable: this.#isRetryable(run, error),
-      ...this.#ownDelay(run),
-      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    }
-  }
-
-  #timedOut(run: Run): Fact {
-    return { type: 'timedOut', ...this.#ownDelay(run) }
-  }
-
-  #isRetryable(run: Run, error: unknown): boolean {
-    const rule = this.#registry.termsOf(run.job.type)?.retryable
-    if (rule === undefined) return isRetryableFailure(error)
-    try {
-      const answer: unknown = rule(error)
-      if (typeof answer === 'boolean') return answer
-      this.#complain(`the retryable rule of type ${run.job.type} did not say true or false`, answer)
-      return false
-    } catch (thrown) {
-      this.#complain(`the retryable rule of type ${run.job.type} threw`, thrown)
-      return isRetryableFailure(error)
-    }
-  }
-
-  /** The delay that a back-off function gives, if the job or its type has one. */
-  #ownDelay({ job }: Run): { readonly delayMs?: number } {
-    const type = this.#registry.termsOf(job.type)
-    const own = (job.body as LocalBody | undefined)?.backoff
-    const backoff = own ?? (type === undefined ? undefined : backoffFunctionOf(job.terms, type))
-    if (backoff === undefined) return {}
-    try {
-      const failure = job.attempts - job.attemptsBefore
-      const ms = Math.ceil(backoff(failure, seededRandom(job.id, job.starts)))
-      if (ms >= 0 && ms <= 2 ** 41) return { delayMs: ms }
-      this.#complain(`the back-off function of type ${job.type} answered ${ms}`, undefined)
-    } catch (thrown) {
-      this.#complain(`the back-off function of type ${job.type} threw`, thrown)
-    }
-    return {}
-  }
-
-  // Ending by force
-
-  #armTimeout(run: Run): void {
-    const { timeoutMs } = run.job.terms
-    if (timeoutMs === 0) return
-    const { runtime } = this.#hub
-    // One turn more, so that a body whose I/O is done already gets to say so after a stall.
-    run.timeout = runtime.after(timeoutMs, () => runtime.soon(() => this.#abort(run, 'timeout')))
-  }
-
-  #abort(run: Run, mark: Mark): void {
-    if (run.settled || run.left) return
-    const first = run.mark === undefined
-    run.abort(mark)
-    if (!first) return
-    const { runtime, settings } = this.#hub
-    run.grace = runtime.after(settings.graceMs, () => this.#leave(run))
-  }
-
-  /** Its grace is over: a body goes on as a zombie, and no longer counts. */
-  #leave(run: Run): void {
-    if (run.settled || run.left) return
-    run.left = true
-    run.clear()
-    this.#ends.write(run, run.mark === 'timeout' ? this.#timedOut(run) : run.forced())
-    if (!run.begun) return
-    const { emitter, holder, runtime } = this.#hub
-    this.#zombies.set(run, runtime.now())
-    if (this.isFull) this.#owner.fullness()
-    emitter.emit('job:zombie', { job: run.job.id, attempt: run.attempt, worker: holder })
+    return this.#force.watched(run, () => handler(context))
   }
 
   /** Whether a later attempt of the same job runs here: then the hold is that one's. */
@@ -427,16 +365,4 @@ export class Worker {
     this.#emptied = []
     for (const resolve of waiting) resolve()
   }
-
-  #complain(what: string, error: unknown): void {
-    const detail =
-      error === undefined ? '' : `: ${isAxError(error) ? error.message : String(error)}`
-    this.#hub.settings.logger.error({ error }, what + detail)
-  }
-}
-
-/** A result at rest: by reference for a job with its own `execute`, JSON for every other. */
-function encode(job: StoredJob, value: unknown, maxBytes: number): Stored {
-  if (job.body !== undefined) return value === undefined ? undefined : new Live(value)
-  return toJson(value, 'result', { maxBytes, code: 'UNSTORABLE', lenient: true })
 }

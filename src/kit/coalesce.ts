@@ -6,7 +6,7 @@ import { Fifo } from './fifo.ts'
 
 interface Call<I, O> {
   readonly item: I
-  readonly resolve: (result: O) => void
+  readonly resolve: (result: O | PromiseLike<O>) => void
   readonly reject: (error: unknown) => void
 }
 
@@ -25,13 +25,13 @@ export class Failed {
  * the busier it gets, the larger the batches: no timer, no latency to tune.
  *
  * `run` is given 1 to `max` items (default 1000; the rest waits for the batch after) and resolves
- * with as many results, in order; a `Failed` one rejects its call alone. Where items differ in
+ * with as many results, in order; a `Failed` one rejects its call alone, a promise is passed on. Where items differ in
  * size, `weigh` says how much of `max` one takes; a batch has at least one item. If `run` rejects,
  * all calls of that batch reject with that error, and the next batch starts all the same. It runs
  * in nobody's async context.
  */
 export function coalesce<I, O>(
-  run: (items: readonly I[]) => Promise<readonly (O | Failed)[]>,
+  run: (items: readonly I[]) => Promise<readonly (O | PromiseLike<O> | Failed)[]>,
   options: { readonly max?: number; readonly weigh?: (item: I) => number } = {},
 ): (item: I) => Promise<O> {
   const { max = 1000, weigh = () => 1 } = options
@@ -68,9 +68,9 @@ export function coalesce<I, O>(
     })
 }
 
-function answer<I, O>(call: Call<I, O>, result: O | Failed | undefined): void {
+function answer<I, O>(call: Call<I, O>, result: O | PromiseLike<O> | Failed | undefined): void {
   if (result instanceof Failed) call.reject(result.error)
-  else call.resolve(result as O)
+  else call.resolve(result as O | PromiseLike<O>)
 }
 
 function expectResults(results: unknown, count: number): void {

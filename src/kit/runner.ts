@@ -137,7 +137,7 @@ export interface RunnerStats {
   readonly failed: number
   readonly cancelled: number
   readonly deduplicated: number
-  /** Attempts that are over. */
+  /** Attempts that are over. To ask `confirm` is one only if that fails. */
   readonly attempts: number
   /** Attempts that were not the first of their call. */
   readonly retried: number

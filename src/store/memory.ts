@@ -227,6 +227,7 @@ class MemoryStore implements Store {
       fanOuts: board.fanOuts.size,
       forgotten: board.forgotten,
       unranked: board.ranks.unranked,
+      budgeted: board.retries.waiting(board.now),
     }
   }
 

@@ -355,6 +355,8 @@ export interface Counted {
   readonly forgotten: number
   /** Jobs that are ranked by an ageing which is set no more. */
   readonly unranked: number
+  /** Retries whose time has come, and which are pending until the budget lets them go. */
+  readonly budgeted: number
 }
 
 export interface PoolState extends PoolRules {

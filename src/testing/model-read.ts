@@ -12,7 +12,7 @@ import type {
   StatusCounts,
 } from '../store/store.ts'
 import { gatesOf, isSpent, victimOf } from './model-pools.ts'
-import { budgetAt, unrankedOf } from './model-time.ts'
+import { budgetAt, isHeld, unrankedOf } from './model-time.ts'
 import {
   find,
   hasEnded,
@@ -118,6 +118,7 @@ export function countJobs(world: World): Counted {
     fanOuts: 0,
     forgotten: world.forgotten,
     unranked: unrankedOf(world).length,
+    budgeted: world.rows.filter((row) => isHeld(world, row)).length,
   }
 }
 

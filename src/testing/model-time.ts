@@ -37,7 +37,7 @@ function letOut(world: World, row: Row): void {
 }
 
 /** Whether the budget holds this one now: its time has come, and it is still here. */
-function isHeld(world: World, row: Row): boolean {
+export function isHeld(world: World, row: Row): boolean {
   const isDue = row.status === 'pending' && row.availableAt <= world.now()
   return world.budget !== null && row.isRetry && isDue
 }

@@ -172,6 +172,7 @@ class Simulation {
       const { answer: leased } = answer as { readonly answer: LeaseAnswer }
       if (leased.jobs.length > 0) this.#checkZombies(call)
     }
+    this.#checkList(call)
     const age = this.#world.time - call.sentAt
     const late = age > this.#plan.settings.leaseMs
     if (late && (call.name === 'apply' || call.name === 'extend')) {
@@ -186,6 +187,18 @@ class Simulation {
     const zombies = this.#bodies.zombiesOf(node, sentAt).length
     const text = () => `${node.label} takes work with ${zombies} zombies of ${maxZombies}`
     expect(this.#watch, 12, zombies < maxZombies, text)
+  }
+
+  /** 12: never more on the list than may be; who has no place on it keeps its lease. */
+  #checkList({ node }: Call): void {
+    const process = this.#fleet.all.findLast((each) => each.node === node)
+    const { maxZombies } = this.#plan.settings
+    const listed = process?.scheduler.zombies().length ?? 0
+    const text = () => `${node.label} lists ${listed} zombies of ${maxZombies}`
+    expect(this.#watch, 12, listed <= maxZombies, text)
+    if (this.#bodies.isCrowded(node, this.#world.time)) {
+      this.#coverage.fault('no room for a zombie')
+    }
   }
 
   #found(error: unknown): FoundViolation {

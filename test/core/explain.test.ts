@@ -3,7 +3,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type ExplainFacts, explain, REASONS } from '../../src/core/explain.ts'
+import { rateTerms } from '../../src/core/gcra.ts'
 import { type Dep, type JobStatus, Live, STATUSES, type StoredJob } from '../../src/core/job.ts'
+import { poolRules } from '../../src/core/settings.ts'
 import { addCounts, emptyCounts, snapshotOf, viewOf } from '../../src/core/view.ts'
 import { HOLD, jobOf, LEASE, TERMS } from './helpers.ts'
 
@@ -402,7 +404,7 @@ const ANSWERS: readonly [string, StoredJob, ExplainFacts, string, ...string[]][]
     { ...failed, code: 'PREEMPTED', preempted: 3 },
     facts(),
     'failed',
-    'displaced by urgent jobs 3 times. Retry it later.',
+    'gave way to urgent jobs 3 times. Retry it later.',
   ],
   ['a timeout', { ...failed, code: 'EXECUTION_TIMEOUT' }, facts(), 'failed', 'a longer timeout'],
   ['a queue', { ...failed, code: 'ENQUEUE_TIMEOUT' }, facts(), 'failed', 'no slot in time'],
@@ -601,10 +603,25 @@ describe('a snapshot', () => {
       jobOf({ status: 'running', lease: LEASE, startedAt: NOW - 30 }),
       jobOf({ id: 'b', status: 'cancelled', lease: HOLD, startedAt: NOW - 20 }),
     ]
-    const pools = { default: { concurrency: 2, paused: false, running: 2, ready: 2 } }
+    const pool = { ...poolRules({ concurrency: 2 }, {}), rateAt: 0, breakerUntil: 0 }
+    const counts = { running: 2, ready: 2, states: { ...emptyCounts(), ready: 2, pending: 3 } }
+    const pools = { default: { ...pool, ...counts, breakerState: 'closed' as const } }
     const failures = { BOOM: 4 }
-    const snapshot = snapshotOf({ at: NOW, types, pools, failures, held }, 7)
-    expect(snapshot).toMatchObject({ at: NOW, total: 7, zombies: 7, failures, pools })
+    const left = { unranked: 0, budgeted: 0 }
+    const snapshot = snapshotOf({ at: NOW, types, pools, failures, held, ...left }, 7)
+    expect(snapshot).toMatchObject({ at: NOW, total: 7, zombies: 7, failures })
+    expect(snapshot.pools).toEqual({
+      default: {
+        concurrency: 2,
+        running: 2,
+        ready: 2,
+        queued: 5,
+        overflow: 'reject',
+        paused: false,
+      },
+    })
+    expect(snapshot).not.toHaveProperty('unranked')
+    expect(snapshot).not.toHaveProperty('waitingForBudget')
     expect(snapshot.states).toMatchObject({ ready: 2, success: 3, running: 1, cancelled: 1 })
     expect(Object.keys(snapshot.types)).toEqual(['mail', '__proto__'])
     expect(snapshot.types.mail).not.toBe(mail)
@@ -612,6 +629,42 @@ describe('a snapshot', () => {
       { id: 'a', type: 'mail', forMs: 30, worker: 'w1' },
       { id: 'b', type: 'mail', forMs: 20, worker: 'w1', stopping: true },
     ])
+  })
+
+  it('says what holds for a pool, and how it is, with all its policies', () => {
+    const terms = {
+      perWorker: 1,
+      maxQueue: 9,
+      overflow: 'wait',
+      paused: true,
+      rate: rateTerms(100, 1_000),
+      elastic: { ratio: 0.3, minPriority: 95 },
+      preempt: { minPriority: 96, minGap: 10, minRunMs: 5 },
+      breaker: { failures: 5, failureRate: 0, window: 20, resetMs: 10 },
+    } as const
+    const pool = { ...poolRules(terms, {}), running: 0, ready: 0, states: emptyCounts() }
+    const now = { rateAt: NOW + 5, breakerState: 'open', breakerUntil: NOW + 7 } as const
+    const tally = { at: NOW, types: {}, pools: { p: { ...pool, ...now } }, failures: {}, held: [] }
+    const snapshot = snapshotOf({ ...tally, unranked: 3, budgeted: 2 }, 0)
+    expect(snapshot).toMatchObject({ unranked: 3, waitingForBudget: 2 })
+    expect(snapshot.pools.p).toEqual({
+      concurrency: 10,
+      perWorker: 1,
+      running: 0,
+      ready: 0,
+      queued: 0,
+      maxQueue: 9,
+      overflow: 'wait',
+      paused: true,
+      rate: { count: 100, per: 1_000, burst: 2, nextAt: NOW + 5 },
+      elastic: { raise: 3, minPriority: 95 },
+      preempt: { minPriority: 96, minGap: 10, minRun: 5 },
+      breaker: { state: 'open', until: NOW + 7 },
+    })
+    const later = snapshotOf({ ...tally, at: NOW + 60, unranked: 0, budgeted: 0 }, 0).pools.p
+    expect(later?.rate).not.toHaveProperty('nextAt')
+    expect(later?.breaker).toEqual({ state: 'open' })
+    expect(JSON.parse(JSON.stringify(snapshot))).toEqual(snapshot)
   })
 
   it('adds counts up', () => {

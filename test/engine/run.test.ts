@@ -27,7 +27,14 @@ describe('the cap', () => {
     expect([most, running]).toEqual([3, 0])
     const { pools, states } = await scheduler.snapshot()
     expect(states.success).toBe(50)
-    expect(pools.default).toEqual({ concurrency: 3, running: 0, ready: 0, paused: false })
+    expect(pools.default).toEqual({
+      concurrency: 3,
+      running: 0,
+      ready: 0,
+      queued: 0,
+      overflow: 'reject',
+      paused: false,
+    })
   })
 
   it('C10: of one full pool hides no job of another', async () => {

@@ -25,6 +25,8 @@ interface Shape {
   readonly maxZombies: number
   readonly breaker: boolean
   readonly remember: boolean
+  /** The retries have a signal, which may be aborted. */
+  readonly ends: boolean
 }
 
 const KINDS = ['call', 'call', 'call', 'call', 'end', 'end', 'fail', 'bug', 'abort', 'time']
@@ -48,6 +50,7 @@ const shape: fc.Arbitrary<Shape> = fc.record({
   maxZombies: fc.constantFrom(0, 1, 3),
   breaker: fc.boolean(),
   remember: fc.boolean(),
+  ends: fc.boolean(),
 })
 
 interface Body {
@@ -66,6 +69,8 @@ class World {
   /** The highest cap there was: lowering it ends nothing. */
   #most: number
   #calls = 0
+  /** Records of calls that another one answered. */
+  #shared = 0
   #pending = 0
   #settled = 0
   readonly #told = { fulfilled: 0, rejected: 0 }
@@ -73,7 +78,9 @@ class World {
   constructor(shape: Shape) {
     this.#shape = shape
     this.#most = shape.concurrency
-    const { retries, inSlot, sessions, confirms, breaker, remember, ...rest } = shape
+    const { retries, inSlot, sessions, confirms, breaker, remember, ends, ...rest } = shape
+    const controller = new AbortController()
+    if (ends) this.#controllers.push(controller)
     this.runner = createRunner({
       ...rest,
       graceMs: 40,
@@ -84,11 +91,15 @@ class World {
         inSlot,
         baseDelay: 30,
         ...(sessions ? { inSlotConcurrency: 1 } : {}),
+        ...(ends ? { signal: controller.signal } : {}),
       },
       confirm: confirms ? () => this.#body('confirm') : undefined,
       breaker: breaker ? { failures: 3, resetMs: 100 } : undefined,
       remember: remember ? { ms: 200, max: 3 } : undefined,
-      onAttempt: () => this.check(),
+      onAttempt: ({ attempt }) => {
+        if (attempt === 0) this.#shared += 1
+        this.check()
+      },
     })
   }
 
@@ -101,6 +112,7 @@ class World {
     for (const each of steps) {
       await this.#do(each)
       this.check()
+      expect(this.runner.stats().deduplicated).toBe(this.#shared)
     }
   }
 

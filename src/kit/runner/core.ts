@@ -3,11 +3,13 @@
 
 import { type AxError, isAxError } from '../../core/errors.ts'
 import { callable, countOf, refuseValue } from '../../core/options.ts'
+import type { CallZombie } from '../../core/zombie.ts'
 import { contextOf, nobody } from '../context.ts'
 import { createLimiter, type Limiter } from '../limiter.ts'
 import type { CallOptions, Confirm, RunnerResult, RunnerStats } from '../runner.ts'
 import { Signals } from '../signals.ts'
 import { codeOf, isOverload, isTransient } from '../transient.ts'
+import { Zombies } from '../zombies.ts'
 import type { Reject, Resolve, Rider } from './crowd.ts'
 import { Deadlines } from './deadlines.ts'
 import { breakerOpen, closedError, joinsItself, outcomeUnknown } from './errors.ts'
@@ -16,10 +18,9 @@ import { Leftovers } from './keys.ts'
 import { Memory } from './memory.ts'
 import { Meter, type Outcome } from './meter.ts'
 import { codeFor, type End, type FlightTerms } from './parts.ts'
-import type { Body, Run, RunRoom, Seat } from './run.ts'
+import { type Body, type Run, type RunRoom, type Seat, zombieOf } from './run.ts'
 import { type CallTerms, callTermsOf, type Settings } from './settings.ts'
 import { type SlotOwner, Slots } from './slots.ts'
-import { Zombies } from './zombies.ts'
 
 type Result = RunnerResult<unknown>
 
@@ -42,7 +43,7 @@ export class Core implements SlotOwner, RunRoom {
   readonly graceMs: number
   readonly seats: Seat[] = []
   readonly meter: Meter
-  readonly zombies: Zombies
+  readonly zombies: Zombies<Run, CallZombie>
   readonly leftovers: Leftovers
   readonly memory: Memory | undefined
   readonly riders = new Signals<Rider>((rider, reason) => rider.leave(reason))
@@ -79,7 +80,7 @@ export class Core implements SlotOwner, RunRoom {
             runtime,
           })
     this.meter = new Meter(runtime, settings.watchers)
-    this.zombies = new Zombies(settings.maxZombies, runtime)
+    this.zombies = new Zombies(settings.maxZombies, (run) => zombieOf(run, runtime))
     this.leftovers = new Leftovers(settings.confirm !== undefined)
     this.memory = remember && new Memory(runtime, remember.ms, remember.max)
   }
@@ -225,7 +226,7 @@ export class Core implements SlotOwner, RunRoom {
 
   /** A body has settled after its grace. */
   gone(run: Run): void {
-    if (this.zombies.remove(run)) {
+    if (this.zombies.remove(run) !== undefined) {
       this.slots.release()
       this.stopping -= 1
     }

@@ -1,9 +1,11 @@
 // Owns one body: its call, its signal, its timeout and its grace.
 // May never decide what its end means, or tell of one end twice.
 
+import type { CallZombie } from '../../core/zombie.ts'
 import { type Context, captureContext, type Enter, enter } from '../context.ts'
 import { awaiter, nameHolder, waitingHere } from '../nested.ts'
 import type { RunnerContext } from '../runner.ts'
+import { processName, type Runtime } from '../runtime.ts'
 import type { Deadlines, Due } from './deadlines.ts'
 
 /** A task, or the question whether it has taken effect. */
@@ -127,6 +129,19 @@ export class Run implements Due {
       if (this.index >= 0) this.owner.room.deadlines.drop(this)
       this.owner.settled(this, ok, value)
     }
+  }
+}
+
+/** What is told of a body whose grace is over. */
+export function zombieOf({ owner, number, startedAt }: Run, runtime: Runtime): CallZombie {
+  const since = runtime.now()
+  const started = since - (runtime.monotonic() - startedAt)
+  return {
+    key: owner.key,
+    attempt: number,
+    startedAt: started,
+    since,
+    worker: processName(),
   }
 }
 

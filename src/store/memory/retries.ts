@@ -91,6 +91,13 @@ export class Retries {
     return Math.min(due, this.#terms === null ? now : freeAt(this.#terms, this.#tat))
   }
 
+  /** How many stand in line for the budget. */
+  waiting(now: number): number {
+    if (this.#terms === null) return 0
+    while (this.due.peekKey() <= now) this.hold(now)
+    return this.#held.size
+  }
+
   /** When the budget lets this one go at the earliest, those before it first; 0 if it does now. */
   freeAt(record: JobRecord, now: number): number {
     const terms = this.#terms

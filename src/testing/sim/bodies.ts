@@ -92,6 +92,11 @@ export class Bodies {
     })
   }
 
+  /** Whether there are more of them than may be zombies: some keep their leases. */
+  isCrowded(node: SimNode, at: number): boolean {
+    return this.zombiesOf(node, at).length > this.#limits.maxZombies
+  }
+
   #begin(node: SimNode, context: JobContext): Body {
     const { world } = this.#watch
     const body: Body = {
@@ -149,7 +154,7 @@ export class Bodies {
       if (!healthy || !awake()) return
       const seen = this.#watch.view.jobs.get(body.id)
       const same = seen?.job.seq === body.seq && seen.starts === body.attempt
-      const left = !same || seen.status !== 'running'
+      const left = !same || seen.status !== 'running' || this.isCrowded(body.node, world.time)
       const text = () => `${body.id}: still running after its timeout and its grace`
       expect(this.#watch, 17, left, text, [body.id])
     })

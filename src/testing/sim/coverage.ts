@@ -34,6 +34,7 @@ export const FAULTS = [
   ...['partition', 'store restart', 'crash', 'crash between two steps', 'crash inside a body'],
   ...['stall', 'stall inside a body', 'clock jump', 'deploy', 'drain', 'ignores the abort'],
   ...['restart with the same name', 'arrives after the lease expired', 'submits while stale'],
+  'no room for a zombie',
 ] as const
 
 /** Codes that this version can give to a job or to a caller. */
