@@ -50,7 +50,7 @@ export {
   type LimiterStats,
   type LimitOptions,
 } from './kit/limiter.ts'
-export type { MapContext, MapOptions } from './kit/map.ts'
+export type { MapContext, MapOptions } from './kit/map-options.ts'
 export { isRetryable, type RetryInfo, type RetryOptions, withRetry } from './kit/retry.ts'
 export {
   type AttemptRecord,

@@ -71,8 +71,13 @@ export function contextOf(promise: Promise<unknown>): Context {
   return glimpse(promise) ? new AsyncResource('AX', quiet) : nobody
 }
 
-/** Runs `run` in `context`: 30 ns, or nothing while nobody in the process uses async context. */
+/** Whether nobody in the process uses async context, so that there is nothing to enter. */
+export function isBare(context: Context): boolean {
+  return !seen && context === nobody
+}
+
+/** Runs `run` in `context`: 30 ns, or nothing where that is bare. */
 export function enter(context: Context, run: () => void): void {
-  if (!seen && context === nobody) run()
+  if (isBare(context)) run()
   else context.runInAsyncScope(run)
 }

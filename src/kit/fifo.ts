@@ -58,6 +58,13 @@ export class Fifo<T> {
     }
   }
 
+  /** From the newest to the oldest. The queue must not be changed meanwhile. */
+  *backwards(): IterableIterator<T> {
+    for (let i = this.#size - 1; i >= 0; i -= 1) {
+      yield this.#ring[(this.#head + i) & (this.#ring.length - 1)] as T
+    }
+  }
+
   #resize(capacity: number): void {
     const ring = new Array<T | undefined>(capacity).fill(undefined)
     for (let i = 0; i < this.#size; i += 1) {

@@ -4,10 +4,18 @@
 import { AxError } from '../core/errors.ts'
 import { callable, checkOptions, refuseValue, show } from '../core/options.ts'
 import { captureContext } from './context.ts'
-import { awaiter, nameHolder, waitingHere } from './nested.ts'
+import type { Holder, Wait, Waiter } from './nested/graph.ts'
+import { awaiter, nameHolder, waitingHere } from './nested/trace.ts'
+import { type Party, Watch } from './nested/watch.ts'
+import { type Runtime, runtimeOf } from './runtime.ts'
 import { optionalSignal, Signals } from './signals.ts'
 
 type Task<T> = (signal: AbortSignal) => T | PromiseLike<T>
+
+export interface InflightSettings {
+  /** Clock and timers, for tests. */
+  readonly runtime?: Runtime | undefined
+}
 
 export interface InflightOptions {
   /** Ends this caller's wait: it rejects with the reason of the signal. */
@@ -21,22 +29,38 @@ export interface Inflight {
   readonly size: number
 }
 
-/** A caller with a signal: it can leave before the body ends. */
-interface Rider {
+/** A caller. Everyone has a promise of his own: V8 tells who waits for one only if it is alone. */
+class Rider implements Waiter {
   readonly flight: Flight
-  readonly reject: (reason: unknown) => void
+  readonly signal: AbortSignal | undefined
+  /** Whether its call has started the body. */
+  readonly isFirst: boolean
+  resolve: (value: unknown) => void
+  reject: (error: unknown) => void
+
+  constructor(
+    flight: Flight,
+    signal: AbortSignal | undefined,
+    isFirst: boolean,
+    resolve: (value: unknown) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.flight = flight
+    this.signal = signal
+    this.isFirst = isFirst
+    this.resolve = resolve
+    this.reject = reject
+  }
 }
 
 /** One body and those who wait for it. */
-class Flight {
-  /** What traces that are taken in the body show: see nested.ts. */
+class Flight implements Holder {
+  readonly key: string
+  /** What traces that are taken in the body show. */
   readonly name = nameHolder()
-  readonly promise: Promise<unknown>
-  /** Callers who can leave and have not. */
-  riders = 0
-  /** Whether somebody waits who cannot leave. */
-  pinned = false
-  landed = false
+  readonly turn = 0
+  busy = false
+  readonly riders = new Set<Rider>()
   /** Everyone has left; the body, if it has started, was told so. */
   abandoned = false
   /** Who came after everyone had left, while the body was still running. */
@@ -44,43 +68,27 @@ class Flight {
   readonly #task: Task<unknown>
   readonly #enter = captureContext()
   readonly #controller = new AbortController()
-  #resolve: (value: unknown) => void = () => {}
-  #reject: (error: unknown) => void = () => {}
 
-  constructor(task: Task<unknown>) {
+  constructor(key: string, task: Task<unknown>) {
+    this.key = key
     this.#task = task
-    this.promise = new Promise((resolve, reject) => {
-      this.#resolve = resolve
-      this.#reject = reject
-    })
   }
 
-  /**
-   * Starts the body. `landed` is called when it has ended, before anyone hears of the outcome:
-   * whoever calls then starts afresh.
-   */
-  start(landed: () => void): void {
+  /** The body ends in a function of that name. */
+  mark(): void {}
+
+  /** Starts the body. `landed` is called when it has ended. */
+  start(landed: (settle: (rider: Rider) => void) => void): void {
     const signal = this.#controller.signal
-    const end = () => {
-      this.landed = true
-      landed()
-    }
+    this.busy = true
     this.#enter(awaiter(this.name, async () => await this.#task(signal))).then(
-      (value) => {
-        end()
-        this.#resolve(value)
-      },
-      (error) => {
-        end()
-        this.#reject(error)
-      },
+      (value) => landed((rider) => rider.resolve(value)),
+      (error) => landed((rider) => rider.reject(error)),
     )
   }
 
-  /** One who could leave has left. */
-  leave(reason: unknown): void {
-    this.riders -= 1
-    if (this.riders > 0 || this.pinned || this.landed) return
+  /** Everyone has left. */
+  abandon(reason: unknown): void {
     this.abandoned = true
     // Of a body that has not started nobody will look at the signal: it is not started any more.
     this.#enter(() => this.#controller.abort(reason))
@@ -96,82 +104,149 @@ class Flight {
  *   last one has left, the signal that was handed to the body is aborted with that reason.
  *   A caller without a signal never leaves.
  * - A body that calls for its own key would wait for itself: that call rejects with
- *   `NESTED_LIMIT`. (To join costs a look at who is waiting, 4 us.)
+ *   `NESTED_LIMIT`. (To join costs a look at who is waiting, 4 us.) So does, a quarter of a
+ *   second later or so, one of the calls of bodies that wait for each other's keys, under a signal
+ *   or not; limiters, maps and runners in such a ring count.
  * - Who calls after that, while the aborted body is still running, waits until it has ended, and
  *   then a body of his own is started: never two bodies of one key at a time.
  */
-export function createInflight(): Inflight {
-  const flights = new Map<string, Flight>()
-  const riders = new Signals<Rider>(({ flight, reject }, reason) => {
-    reject(reason)
-    flight.leave(reason)
+export function createInflight(settings: InflightSettings = {}): Inflight {
+  checkOptions('createInflight', settings, ['runtime'])
+  const board = new Board(runtimeOf(settings.runtime))
+  const run = (key: string, task: Task<unknown>, options?: InflightOptions) =>
+    board.call(key, task, options)
+  return Object.defineProperty(run, 'size', { get: () => board.flights.size }) as Inflight
+}
+
+class Board implements Party {
+  /** Bodies that run. */
+  readonly flights = new Map<string, Flight>()
+  readonly waiting = 0
+  ended = 0
+  /** Of those, the ones that others have come to. */
+  readonly #joins = new Set<Flight>()
+  readonly #watch: Watch
+  readonly #signals = new Signals<Rider>((rider, reason) => {
+    rider.reject(reason)
+    this.#leave(rider, reason)
   })
 
-  function depart(key: string, flight: Flight): void {
-    flights.set(key, flight)
-    flight.start(() => {
-      flights.delete(key)
-      const next = flight.successor
-      if (next !== undefined && !next.abandoned) depart(key, next)
-    })
+  constructor(runtime: Runtime) {
+    this.#watch = new Watch(this, runtime)
+    this.#watch.enroll()
   }
 
-  /** The one to wait for: it runs, or will run when the body before it has ended. */
-  function find(flight: Flight, task: Task<unknown>): Flight {
-    if (!flight.abandoned) return flight
-    if (flight.successor === undefined || flight.successor.abandoned) {
-      flight.successor = new Flight(task)
-    }
-    return flight.successor
-  }
-
-  function board(flight: Flight, signal: AbortSignal | undefined): Promise<unknown> {
-    if (signal === undefined) {
-      flight.pinned = true
-      return flight.promise
-    }
-    return new Promise((resolve, reject) => {
-      const rider: Rider = { flight, reject }
-      flight.riders += 1
-      riders.add(signal, rider)
-      flight.promise.then(
-        (value) => {
-          riders.delete(signal, rider)
-          resolve(value)
-        },
-        (error) => {
-          riders.delete(signal, rider)
-          reject(error)
-        },
-      )
-    })
-  }
-
-  const run = (key: string, task: Task<unknown>, options: InflightOptions = {}) => {
+  call(key: string, task: Task<unknown>, options: InflightOptions = {}): Promise<unknown> {
     try {
       if (typeof key !== 'string') refuseValue('key', key, 'a string')
       callable('task', task)
       checkOptions('inflight', options, ['signal'])
       const signal = optionalSignal(options.signal)
       if (signal?.aborted) return Promise.reject(signal.reason)
-      const running = flights.get(key)
+      const running = this.flights.get(key)
       if (running !== undefined) {
         if (waitingHere().has(running.name)) return Promise.reject(selfish(key))
-        return board(find(running, task), signal)
+        this.#joins.add(running)
+        this.#watch.wait()
+        return this.#embark(find(running, task), signal, false)
       }
-      const flight = new Flight(task)
+      const flight = new Flight(key, task)
       // On board before the start: the body may abort the signal of its own caller.
-      const outcome = board(flight, signal)
-      depart(key, flight)
+      const outcome = this.#embark(flight, signal, true)
+      this.#depart(flight)
       return outcome
     } catch (error) {
       return Promise.reject(error)
     }
   }
-  return Object.defineProperty(run, 'size', { get: () => flights.size }) as Inflight
+
+  get joined(): Flight | undefined {
+    for (const flight of this.#joins) return flight
+    return undefined
+  }
+
+  holders(): Iterable<Holder> {
+    return this.flights.values()
+  }
+
+  waits(note: (wait: Wait) => void, most: number): void {
+    let left = most
+    for (const running of this.flights.values()) {
+      const blocks = [{ holders: [running], enough: 1 }]
+      const all = [...running.riders, ...(running.successor?.riders ?? [])]
+      const joiners = all.filter(({ isFirst }) => !isFirst)
+      joiners.splice(0, Math.max(0, joiners.length - left))
+      left -= joiners.length
+      for (const rider of all.filter(({ isFirst }) => isFirst).concat(joiners)) {
+        const holds = () => running.busy && rider.flight.riders.has(rider)
+        const refuse = rider.isFirst ? undefined : () => this.#refuse(rider)
+        note({ waiter: rider, blocks, holds, refuse })
+      }
+    }
+  }
+
+  #refuse(rider: Rider): void {
+    const error = nested(rider.flight.key)
+    rider.reject(error)
+    if (rider.signal !== undefined) this.#signals.delete(rider.signal, rider)
+    this.#leave(rider, error)
+  }
+
+  /** Promises the outcome of a body. `isFirst`: the call has started it. */
+  #embark(flight: Flight, signal: AbortSignal | undefined, isFirst: boolean): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const rider = new Rider(flight, signal, isFirst, resolve, reject)
+      flight.riders.add(rider)
+      if (signal !== undefined) this.#signals.add(signal, rider)
+    })
+  }
+
+  #leave(rider: Rider, reason: unknown): void {
+    const { flight } = rider
+    if (!flight.riders.delete(rider)) return
+    if (flight.riders.size === 0) flight.abandon(reason)
+  }
+
+  #depart(flight: Flight): void {
+    this.flights.set(flight.key, flight)
+    flight.start((settle) => {
+      // Before anyone hears of the outcome: whoever calls then starts afresh.
+      flight.busy = false
+      this.ended += 1
+      this.flights.delete(flight.key)
+      this.#joins.delete(flight)
+      const next = flight.successor
+      if (next !== undefined && !next.abandoned) {
+        this.#joins.add(next)
+        this.#depart(next)
+      }
+      const riders = [...flight.riders]
+      flight.riders.clear()
+      for (const rider of riders) {
+        if (rider.signal !== undefined) this.#signals.delete(rider.signal, rider)
+        settle(rider)
+      }
+    })
+  }
+}
+
+/** The one to wait for: it runs, or will run when the body before it has ended. */
+function find(flight: Flight, task: Task<unknown>): Flight {
+  if (!flight.abandoned) return flight
+  if (flight.successor === undefined || flight.successor.abandoned) {
+    flight.successor = new Flight(flight.key, task)
+  }
+  return flight.successor
 }
 
 function selfish(key: string): AxError {
   const text = `The body of ${show(key)} has called for ${show(key)}: it would wait for itself.`
+  return new AxError('NESTED_LIMIT', text, { key })
+}
+
+function nested(key: string): AxError {
+  const text =
+    `This call for ${show(key)} would have waited for ever: the body of ${show(key)} waits, in ` +
+    'the end, for the body that has made the call. Two keys must not wait for each other.'
   return new AxError('NESTED_LIMIT', text, { key })
 }

@@ -1,59 +1,64 @@
 // Owns one body of a map at a time, in a slot that the map has got for it.
 // May never decide what comes next: the map hears of each end, with the slot still held.
 
-import { type Context, enter } from './context.ts'
-import { Holder, type Watch } from './nested.ts'
-import { Failure } from './results.ts'
-import { attempt, listen } from './slot.ts'
+import { Berth } from './nested/trace.ts'
 
 /** The map that a lane belongs to. */
-export interface LaneOwner<I, O, C> {
-  readonly watch: Watch
-  /** The async context of whoever called for the map: bodies see it. */
-  readonly caller: Context
-  /** What every body is handed. */
-  readonly context: C
-  readonly fn: (item: I, index: number, context: C) => unknown
-  /** A body has ended. */
-  settle(lane: Lane<I, O, C>, result: O | Failure): void
+export interface LaneOwner {
+  /** Where the bodies of its limiter run: the lanes of a map are among them. */
+  readonly berths: Set<Berth>
+  /** A body has ended well. */
+  settle(lane: Lane, value: unknown): void
+  /** A body has failed. */
+  fault(lane: Lane, error: unknown): void
   /** The slot is kept: on with the next item. */
-  advance(lane: Lane<I, O, C>): void
+  advance(lane: Lane): void
 }
 
 /** Reused for one item after another, so that its functions are made once and not per item. */
-export class Lane<I, O, C> extends Holder {
-  readonly #owner: LaneOwner<I, O, C>
+export class Lane extends Berth {
+  readonly #owner: LaneOwner
   index = 0
   /** Ends its stay in the slot it was given by a ticket; undefined: the slot was taken. */
-  leave: (() => void) | undefined
-  #item: I | undefined
+  leave: (() => void) | undefined = undefined
 
-  constructor(owner: LaneOwner<I, O, C>) {
-    super(owner.watch)
+  constructor(owner: LaneOwner) {
+    super()
     this.#owner = owner
   }
 
-  start(item: I, index: number): void {
-    this.#item = item
-    this.index = index
-    this.busy = true
-    enter(this.#owner.caller, this.#begin)
+  readonly succeed = (value: unknown): void => this.#owner.settle(this, value)
+  readonly fail = (error: unknown): void => this.#owner.fault(this, error)
+  readonly again = (): void => this.#owner.advance(this)
+}
+
+/** All lanes of one map, the idle ones to be used again. O(1). */
+export class Lanes {
+  readonly all: Lane[] = []
+  readonly #idle: Lane[] = []
+  readonly #owner: LaneOwner
+
+  constructor(owner: LaneOwner) {
+    this.#owner = owner
   }
 
-  readonly again = (): void => enter(this.#owner.caller, this.#goOn)
-
-  readonly #goOn = (): void => this.#owner.advance(this)
-
-  readonly #begin = (): void => {
-    this.end = listen(attempt(this.#run), this.#succeed, this.#fail)
+  take(): Lane {
+    return this.#idle.pop() ?? this.#make()
   }
 
-  readonly #run = (): unknown => {
-    const item = this.#item as I
-    this.#item = undefined
-    return this.#owner.fn(item, this.index, this.#owner.context)
+  put(lane: Lane): void {
+    this.#idle.push(lane)
   }
 
-  readonly #succeed = (value: unknown): void => this.#owner.settle(this, value as O)
-  readonly #fail = (error: unknown): void => this.#owner.settle(this, new Failure(error))
+  /** Nothing runs any more, and nothing will: nobody need look at them. */
+  forget(): void {
+    for (const lane of this.all) this.#owner.berths.delete(lane)
+  }
+
+  #make(): Lane {
+    const lane = new Lane(this.#owner)
+    this.all.push(lane)
+    this.#owner.berths.add(lane)
+    return lane
+  }
 }

@@ -11,12 +11,17 @@ import {
   type LimiterOptions,
   type LimitOptions,
 } from './limiter-options.ts'
-import { type MapContext, type MapOptions, mapOver, type Slots } from './map.ts'
-import { type Desk, type Queued, Watch } from './nested.ts'
+import type { MapContext, MapOptions, Slots } from './map-options.ts'
+import { mapOver } from './map-over.ts'
+import type { Block, Wait } from './nested/graph.ts'
+import type { Berth } from './nested/trace.ts'
+import { type Party, Watch } from './nested/watch.ts'
+import { nestedLimit, queueOverflow } from './refusals.ts'
 import { Rooms } from './rooms.ts'
 import { type Runtime, runtimeOf } from './runtime.ts'
+import { Silence } from './silence.ts'
 import { attempt, listen, Slot } from './slot.ts'
-import { type Entry, Terms, WaitingRoom } from './waiting.ts'
+import { type Entry, Terms, Ticket, WaitingRoom } from './waiting.ts'
 
 export type { LimiterOptions, LimitOptions }
 
@@ -115,9 +120,10 @@ const SPARE_SLOTS = 256
 const STREAK = 256
 const STREAK_MS = 5
 
-class Core implements Slots, Desk {
+class Core implements Slots, Party {
   readonly runtime: Runtime
-  readonly watch: Watch
+  readonly watch: Watch | undefined
+  readonly berths = new Set<Berth>()
   readonly #maxQueue: number
   readonly #overflow: 'reject' | 'wait'
   /** Of calls without options. */
@@ -129,14 +135,14 @@ class Core implements Slots, Desk {
   #concurrency: number
   #active = 0
   #paused = false
+  readonly joined = undefined
   ended = 0
   /** Hand-overs since the last turn, and those who wait for the next. */
   #streak = 0
   #resting: (() => void)[] = []
   #rested = Number.NEGATIVE_INFINITY
   readonly #rooms: Rooms
-  #idle: { readonly promise: Promise<void>; readonly resolve: () => void } | undefined
-  #idling = false
+  readonly #silence: Silence
 
   constructor(concurrency: number, options: LimiterOptions) {
     checkLimiterKeys(options)
@@ -149,7 +155,8 @@ class Core implements Slots, Desk {
     const patienceMs = limitOf(enqueueTimeout, 'enqueueTimeout')
     this.#terms = new Terms(DEFAULT_PRIORITY, undefined, patienceMs)
     this.runtime = runtimeOf(options.runtime)
-    this.watch = new Watch(nested === 'reject', this, this.runtime)
+    this.watch = nested === 'reject' ? new Watch(this, this.runtime) : undefined
+    this.#silence = new Silence(this.runtime, () => this.#active + this.#waiting.size === 0)
     this.#rooms = new Rooms(this.runtime, () => this.#places())
     this.#waiting = new WaitingRoom(this.#maxQueue, this.runtime, () => this.#notice())
   }
@@ -168,8 +175,33 @@ class Core implements Slots, Desk {
     return this.#waiting.size
   }
 
-  queued(): Iterable<Queued> {
-    return this.#waiting.newest()
+  holders(): Iterable<Berth> {
+    return this.berths
+  }
+
+  waits(note: (wait: Wait) => void, most: number): void {
+    for (const berth of this.berths) {
+      const { waiter, turn } = berth
+      if (waiter === undefined) continue
+      const holds = () => berth.turn === turn
+      note({ waiter, holds, blocks: [{ holders: [berth], enough: 1 }], refuse: undefined })
+    }
+    const core = this
+    const slots: Block = {
+      holders: this.berths,
+      get enough() {
+        return core.#concurrency
+      },
+    }
+    let count = 0
+    for (const entry of this.#waiting.newest()) {
+      count += 1
+      if (count > most) break
+      // Who gives up by itself does not wait for ever.
+      if (entry.terms.loose || entry instanceof Ticket) continue
+      const refuse = () => this.#waiting.drop(entry, nestedLimit())
+      note({ waiter: entry, holds: () => entry.place !== 'nowhere', blocks: [slots], refuse })
+    }
   }
 
   stats(): LimiterStats {
@@ -194,9 +226,9 @@ class Core implements Slots, Desk {
     }
     this.#rooms.take()
     if (this.free) return this.#start(task) as Promise<T>
-    if (this.#overflow === 'reject' && this.#waiting.full) return Promise.reject(this.#full())
+    if (this.#overflow === 'reject' && this.#waiting.isFull) return Promise.reject(this.#full())
     const result = this.#waiting.add(task, terms)
-    this.watch.wait()
+    this.watch?.wait()
     return result as Promise<T>
   }
 
@@ -226,7 +258,7 @@ class Core implements Slots, Desk {
 
   /** Gives a taken slot back. */
   give(): void {
-    if (this.#waiting.size > 0 || !this.#rooms.empty || this.#idle !== undefined) {
+    if (this.#waiting.size > 0 || !this.#rooms.empty || this.#silence.isAwaited) {
       this.#release(undefined)
       return
     }
@@ -250,8 +282,8 @@ class Core implements Slots, Desk {
   /** Waits for a slot in any case, beyond `maxQueue`, too. */
   ticket(task: () => unknown, reject: (error: unknown) => void, context: Context): Entry {
     const terms = new Terms(DEFAULT_PRIORITY, undefined, Number.POSITIVE_INFINITY, context)
-    const entry = this.#waiting.admit(task, nothing, reject, terms)
-    this.watch.wait()
+    const entry = this.#waiting.admit(task, reject, terms)
+    this.watch?.wait()
     return entry
   }
 
@@ -279,10 +311,7 @@ class Core implements Slots, Desk {
   }
 
   idle(): Promise<void> {
-    if (this.#active === 0 && this.#waiting.size === 0) return Promise.resolve()
-    // One promise for everyone: 20,000 who wait cost no more than one.
-    this.#idle ??= deferred()
-    return this.#idle.promise
+    return this.#silence.wait()
   }
 
   room(): Promise<void> {
@@ -345,14 +374,18 @@ class Core implements Slots, Desk {
   }
 
   #slot(): Slot {
-    return this.#slots.pop() ?? new Slot(this.watch, this.#release)
+    const spare = this.#slots.pop()
+    if (spare !== undefined) return spare
+    const slot = new Slot(this.#release)
+    this.berths.add(slot)
+    return slot
   }
 
   #retire(used: Slot | undefined): void {
     this.#active -= 1
     if (used !== undefined) {
       if (this.#slots.length < SPARE_SLOTS) this.#slots.push(used)
-      else this.watch.remove(used)
+      else this.berths.delete(used)
     }
     this.#notice()
   }
@@ -391,15 +424,7 @@ class Core implements Slots, Desk {
   /** Looks after those who wait for room or for silence; called when either may have come. */
   #notice(): void {
     this.#rooms.notice()
-    if (this.#idle === undefined || this.#idling || this.#active + this.#waiting.size > 0) return
-    // A turn later, so that the callers of the last bodies have had their say: they may add more.
-    this.#idling = true
-    this.runtime.soon(() => {
-      this.#idling = false
-      if (this.#active + this.#waiting.size > 0) return
-      this.#idle?.resolve()
-      this.#idle = undefined
-    })
+    if (this.#silence.isAwaited) this.#silence.notice()
   }
 
   /** How many more calls could come without overflow. */
@@ -409,25 +434,9 @@ class Core implements Slots, Desk {
   }
 
   #full(): AxError {
-    const { active, waiting, concurrency } = this.stats()
-    return new AxError(
-      'QUEUE_OVERFLOW',
-      `The queue is full: ${waiting} calls wait (maxQueue ${this.#maxQueue}). Call again later, ` +
-        "raise maxQueue, or let callers wait with overflow: 'wait'.",
-      { maxQueue: this.#maxQueue, active, waiting, concurrency },
-    )
+    return queueOverflow({ maxQueue: this.#maxQueue, ...this.stats() })
   }
 }
-
-function deferred(): { promise: Promise<void>; resolve: () => void } {
-  let resolve = () => {}
-  const promise = new Promise<void>((done) => {
-    resolve = done
-  })
-  return { promise, resolve }
-}
-
-function nothing(): void {}
 
 async function refuseTask(task: unknown): Promise<never> {
   return callable('task', task) as never

@@ -1,138 +1,89 @@
 // Owns iterating over the results of a function that is called for each item of a source.
 // May never pull an item that there is no room for, or touch the source once it is over.
 
-import { AxError } from '../core/errors.ts'
-import { boolean, callable, checkOptions, countOf } from '../core/options.ts'
-import { type Context, contextOf, enter } from './context.ts'
-import { Fifo } from './fifo.ts'
-import { Lane, type LaneOwner } from './lane.ts'
-import { follow, type Holder, type Supply, type Waiter, type Watch } from './nested.ts'
+import { type Context, contextOf, enter, isBare } from './context.ts'
+import { type Lane, type LaneOwner, Lanes } from './lane.ts'
+import { LateSignal } from './late-signal.ts'
+import type { MapContext, MapTerms, Slots } from './map-options.ts'
+import { MapParty, type Standing } from './map-party.ts'
+import type { Waiter } from './nested/graph.ts'
+import type { Berth } from './nested/trace.ts'
+import { enroll } from './nested/watch.ts'
+import { mapEnded, nestedLimit } from './refusals.ts'
 import { Failure, NOTHING, Results } from './results.ts'
-import { optionalSignal, Signals } from './signals.ts'
-import { type Pulled, Source } from './source.ts'
-import type { Entry } from './waiting.ts'
-
-export interface MapContext {
-  /** Aborted when the results of bodies that still run are of no interest any more. */
-  readonly signal: AbortSignal
-}
-
-export interface MapOptions {
-  /** Results in the order of their items (default), or as they come. */
-  readonly ordered?: boolean | undefined
-  /** How many results may lie waiting for the consumer; default: the concurrency. */
-  readonly buffer?: number | undefined
-  /** Ends all of it: the consumer gets the reason of the signal. */
-  readonly signal?: AbortSignal | undefined
-}
-
-/** What a limiter lends: slots, taken at once or waited for. */
-export interface Slots {
-  readonly concurrency: number
-  /** Calls that wait, tickets included. */
-  readonly waiting: number
-  readonly free: boolean
-  readonly watch: Watch
-  take(): boolean
-  give(): void
-  keeps(others: number): boolean
-  proceed(run: () => void): void
-  ticket(task: () => unknown, reject: (error: unknown) => void, context: Context): Entry
-  withdraw(ticket: Entry): void
-}
+import { Signals } from './signals.ts'
+import type { Pulled, Source } from './source.ts'
+import { Takers } from './takers.ts'
+import { Tickets } from './tickets.ts'
+import { Turns } from './turns.ts'
 
 /** Everyone who iterates under somebody's signal; empty when nobody does. */
 const aborts = new Signals<(reason: unknown) => void>((stop, reason) => stop(reason))
 
-/**
- * Iterates over `fn(item, index, { signal })` for the items of `source`. Nothing is pulled before
- * the first result is asked for; from then on at most concurrency + `buffer` items have been
- * pulled whose results have not been taken, and none is pulled unless there is a slot for it.
- * Slots are shared with the limiter's other callers: after each body the next in line comes first.
- *
- * It is over at the first failure (of a body, in its place when `ordered`; of the source, at
- * once), at a `break`, or when `signal` is aborted. Then nothing more is pulled, the source is
- * told once by `return()`, running bodies have their signal aborted, and what becomes of them
- * reaches nobody. The source's `return()` is waited for, unless a pull is under way.
- *
- * An item costs one promise in `fn`'s wake and one for its consumer. O(1) an item.
- */
-export function mapOver<I, O>(
-  slots: Slots,
-  source: Iterable<I> | AsyncIterable<I>,
-  fn: (item: I, index: number, context: MapContext) => O | PromiseLike<O>,
-  options: MapOptions = {},
-): AsyncIterableIterator<O> {
-  callable('fn', fn)
-  checkOptions('map', options, ['ordered', 'buffer', 'signal'])
-  const { ordered = true, buffer } = options
-  boolean('ordered', ordered)
-  if (buffer !== undefined) countOf('buffer', buffer, 0)
-  const signal = optionalSignal(options.signal)
-  return new Mapping<I, O>(slots, new Source(source), fn as Fn<I>, ordered, buffer, signal)
-}
+export type Fn<I> = (item: I, index: number, context: MapContext) => unknown
 
-type Fn<I> = (item: I, index: number, context: MapContext) => unknown
+const { then } = Promise.prototype
 
-/** Who has asked for the next result. */
-type Taker = Waiter
-
-class Mapping<I, O>
-  implements AsyncIterableIterator<O>, Supply, Pulled<I>, LaneOwner<I, O, MapContext>
-{
-  readonly slots: Slots
-  readonly watch: Watch
-  readonly fn: Fn<I>
-  /** What every body is handed; makes its signal when somebody looks at it. */
-  readonly context: MapContext
+/** One iteration; its promises are those of `mapOver`. */
+export class Mapping<I, O> implements AsyncIterableIterator<O>, Pulled<I>, LaneOwner {
+  readonly #slots: Slots
   readonly #source: Source<I>
+  readonly #isAsync: boolean
+  readonly #fn: Fn<I>
   readonly #ordered: boolean
   readonly #buffer: number | undefined
   readonly #signal: AbortSignal | undefined
-  readonly caller: Context = contextOf(Promise.resolve())
-  #controller: AbortController | undefined
+  /** The async context of whoever called for the map: the source and the bodies see it. */
+  readonly #caller: Context = contextOf(Promise.resolve())
+  readonly #ending = new LateSignal(this.#caller)
+  /** What every body is handed. */
+  readonly #context: MapContext
   #opened = false
   /** Pulled from an async source, and waiting for a slot. */
   #item: I | typeof NOTHING = NOTHING
-  #pulled = 0
+  /** Items that have been pulled whose results have not been taken. */
+  #ahead = 0
   #started = 0
   #running = 0
+  /** Slots that are held, for a body or between two of them. */
+  #held = 0
   #arrived = 0
   #filling = false
-  /** Results that were there when they were asked for, since the event loop had a turn. */
-  #streak = 0
-  #rested = Number.NEGATIVE_INFINITY
+  readonly #turns: Turns
+  /** Those who wait are served when the event loop has had its turn. */
+  #resting = false
+  /** There may be a failure among the results. */
+  #broken = false
   /** Nothing more will be pulled. */
   #drained = false
-  /** Nothing is done any more, except handing out the results that are there. */
+  /** And nothing is done any more, except handing out the results that are there. */
   #stopped = false
-  #reason: unknown
-  readonly #lanes: Lane<I, O, MapContext>[] = []
-  readonly #idle: Lane<I, O, MapContext>[] = []
-  readonly #tickets = new Set<Entry>()
+  readonly berths: Set<Berth>
+  readonly #lanes = new Lanes(this)
+  readonly #tickets: Tickets
   readonly #results = new Results<O>()
-  readonly #takers = new Fifo<Taker>()
+  readonly #takers = new Takers()
+  readonly #party = new MapParty(
+    () => this.#standing(),
+    () => this.#fail(nestedLimit()),
+  )
   #unfollow: () => void = ignore
 
-  constructor(
-    slots: Slots,
-    source: Source<I>,
-    fn: Fn<I>,
-    ordered: boolean,
-    buffer: number | undefined,
-    signal: AbortSignal | undefined,
-  ) {
-    this.slots = slots
-    this.watch = slots.watch
+  constructor(slots: Slots, source: Source<I>, fn: Fn<I>, terms: MapTerms) {
+    this.#slots = slots
+    this.berths = slots.berths
+    this.#tickets = new Tickets(slots)
     this.#source = source
-    this.fn = fn
-    this.#ordered = ordered
-    this.#buffer = buffer
-    this.#signal = signal
-    const signalOf = () => this.#abortSignal()
-    this.context = {
+    this.#isAsync = source.isAsync
+    this.#fn = fn
+    this.#ordered = terms.ordered
+    this.#buffer = terms.buffer
+    this.#signal = terms.signal
+    this.#turns = new Turns(slots.runtime)
+    const ending = this.#ending
+    this.#context = {
       get signal() {
-        return signalOf()
+        return ending.get()
       },
     }
   }
@@ -143,40 +94,39 @@ class Mapping<I, O>
 
   next(): Promise<IteratorResult<O>> {
     if (!this.#opened) this.#open()
+    const isDue = this.#turns.isDue()
     if (this.#takers.size === 0) {
       const result = this.#results.take()
-      if (result instanceof Failure) return this.#lose(result)
       if (result !== NOTHING) {
+        this.#ahead -= 1
+        if (this.#broken && result instanceof Failure) return this.#lose(result)
         this.#more()
-        this.#streak += 1
-        if (this.#streak > BURST && this.#isTurnDue()) return this.#later(result)
-        return Promise.resolve({ done: false, value: result })
+        if (isDue) return this.#later(result as O)
+        return Promise.resolve({ done: false, value: result as O })
       }
-      if (this.#over()) {
+      if (this.#drained && this.#over()) {
         this.#serve()
         return Promise.resolve({ done: true, value: undefined })
       }
     }
-    const promise = new Promise<IteratorResult<O>>((resolve, reject) => {
-      this.#takers.push({ resolve: resolve as (value: unknown) => void, reject })
-    })
+    const promise = this.#takers.ask()
+    if (isDue) this.#rest()
     this.#more()
-    return promise
+    return promise as Promise<IteratorResult<O>>
   }
 
-  #isTurnDue(): boolean {
-    this.#streak = 0
-    return this.watch.runtime.monotonic() - this.#rested >= BURST_MS
-  }
-
-  /** Results and bodies that come without a pause would keep timers and I/O out. */
+  /** A turn for everybody else before a result that is there. */
   #later(value: O): Promise<IteratorResult<O>> {
-    const { runtime } = this.watch
-    return new Promise((resolve) => {
-      runtime.soon(() => {
-        this.#rested = runtime.monotonic()
-        resolve({ done: false, value })
-      })
+    return new Promise((resolve) => this.#turns.after(() => resolve({ done: false, value })))
+  }
+
+  /** The same before one that is not there yet. */
+  #rest(): void {
+    if (this.#resting) return
+    this.#resting = true
+    this.#turns.after(() => {
+      this.#resting = false
+      this.#serve()
     })
   }
 
@@ -188,41 +138,118 @@ class Mapping<I, O>
     return { done: true, value }
   }
 
-  /** A body has ended; `lane` has its slot still. */
-  settle(lane: Lane<I, O, MapContext>, result: O | Failure): void {
+  /** `lane` has its slot still. */
+  settle(lane: Lane, value: unknown): void {
     this.#running -= 1
     lane.vacate()
     if (!this.#stopped) {
-      const failed = result instanceof Failure
-      if (failed) this.#drained = true
-      this.#results.put(this.#ordered ? lane.index : this.#arrived++, result)
-      if (failed && !this.#ordered) this.#halt(result.error)?.catch(ignore)
-      if (this.#takers.size > 0) this.#serve()
+      const results = this.#results
+      const number = this.#ordered ? lane.index : this.#arrived++
+      if (this.#takers.size === 0 || number !== results.taken || this.#resting) {
+        results.put(number, value as O)
+      } else {
+        results.taken += 1
+        this.#ahead -= 1
+        this.#takers.shift()?.resolve({ done: false, value })
+        if (this.#drained || this.#takers.size > 0) this.#serve()
+      }
     }
-    const room = this.#room()
-    if (room && !this.#source.isAsync) {
-      const others = this.slots.waiting - this.#tickets.size
-      if (this.slots.keeps(others)) {
-        this.slots.proceed(lane.again)
+    const slots = this.#slots
+    if (this.#drained || !this.#hasRoom()) this.#release(lane)
+    else if (!this.#isAsync && slots.keeps(slots.waiting - this.#tickets.count))
+      slots.proceed(lane.again)
+    else {
+      this.#release(lane)
+      this.#more()
+    }
+  }
+
+  fault(lane: Lane, error: unknown): void {
+    this.#running -= 1
+    lane.vacate()
+    if (!this.#stopped) {
+      this.#drained = true
+      this.#broken = true
+      this.#results.put(this.#ordered ? lane.index : this.#arrived++, new Failure(error))
+      if (!this.#ordered) this.#halt(error)?.catch(ignore)
+      this.#serve()
+    }
+    this.#release(lane)
+  }
+
+  /** Goes on with the next item of a sync source in the slot of `lane`. */
+  advance(lane: Lane): void {
+    this.#begin(lane, NOTHING, false)
+  }
+
+  /**
+   * Calls the function for `given`, or for the next item of a sync source, if there still is one.
+   *
+   * One long function, on purpose. V8 copies functions of up to 460 bytes of bytecode into each of
+   * their callers, and then compiles them as often: as four short functions, this was a tenth of
+   * all the processor time of a map over 100,000 items.
+   */
+  #begin(kept: Lane | undefined, given: I | typeof NOTHING, inside: boolean): void {
+    if (!inside && !isBare(this.#caller)) {
+      this.#beginInside(kept, given)
+      return
+    }
+    let lane = kept
+    if (lane === undefined) {
+      // A slot that has been taken just now.
+      this.#held += 1
+      lane = this.#lanes.take()
+    }
+    let item = given
+    if (item === NOTHING) {
+      const source = this.#source
+      // Others may have pulled while `kept` waited for a turn of the event loop.
+      const hasRoom = kept === undefined || this.#hasRoom()
+      if (hasRoom && !this.#drained && !source.isBusy) {
+        try {
+          item = source.pullNow()
+          if (item === NOTHING) this.#drained = true
+          else this.#ahead += 1
+        } catch (error) {
+          this.#fail(error)
+        }
+      }
+      // The source may have called for the end meanwhile.
+      if (item === NOTHING || this.#stopped) {
+        // Not left in vain: the end may have come, and somebody may wait for it.
+        this.#release(lane)
+        this.#serve()
         return
       }
     }
-    this.#release(lane)
-    if (room) this.#more()
+    const fn = this.#fn
+    const index = this.#started
+    this.#started = index + 1
+    this.#running += 1
+    lane.index = index
+    lane.busy = true
+    let end: Promise<unknown>
+    // As `attempt` and `listen` do it.
+    try {
+      end = Promise.resolve(fn(item, index, this.#context))
+    } catch (error) {
+      end = Promise.reject(error)
+    }
+    try {
+      lane.end = then.call(end, lane.succeed, lane.fail)
+    } catch (error) {
+      lane.end = then.call(Promise.reject(error), lane.succeed, lane.fail)
+    }
   }
 
-  /** Goes on with the next item of a sync source, in the slot of `lane`. */
-  advance(lane: Lane<I, O, MapContext>): void {
-    const item = this.#room() ? this.#pullNow() : NOTHING
-    if (item === NOTHING) {
-      this.#release(lane)
-      if (this.#takers.size > 0) this.#serve()
-    } else this.#start(lane, item)
+  /** Not in `#begin`, where the closure would cost every item a scope. */
+  #beginInside(kept: Lane | undefined, given: I | typeof NOTHING): void {
+    enter(this.#caller, () => this.#begin(kept, given, true))
   }
 
   #open(): void {
     this.#opened = true
-    this.#unfollow = follow(this)
+    if (this.#slots.watch !== undefined) this.#unfollow = enroll(this.#party)
     const signal = this.#signal
     if (signal?.aborted) this.#abort(signal.reason)
     else if (signal !== undefined) aborts.add(signal, this.#abort)
@@ -234,113 +261,95 @@ class Mapping<I, O>
     }
   }
 
-  /** Whether one more item may be pulled, as far as the consumer is concerned. */
-  #room(): boolean {
-    if (this.#stopped || this.#drained || this.#source.isBusy) return false
-    const ahead = this.#pulled + this.#tickets.size - this.#results.taken
-    const { concurrency } = this.slots
-    return ahead < concurrency + (this.#buffer ?? concurrency)
+  /** How many bodies may run at once. */
+  #most(): number {
+    const { concurrency } = this.#slots
+    return concurrency === Number.POSITIVE_INFINITY ? UNLIMITED : concurrency
+  }
+
+  /** Whether the source may be pulled once more, as far as the consumer is concerned. */
+  #hasRoom(): boolean {
+    const most = this.#most()
+    return this.#ahead + this.#tickets.count < most + (this.#buffer ?? most)
   }
 
   /** Starts what can be started, and stands in line for as many slots as are still of use. */
   #more(): void {
-    if (this.#filling || !this.#room()) return
+    if (this.#filling) return
+    const slots = this.#slots
+    const tickets = this.#tickets
+    const most = this.#most()
+    const reach = most + (this.#buffer ?? most)
     this.#filling = true
-    const { slots } = this
-    for (let count = 0; this.#item === NOTHING && this.#room(); count += 1) {
-      if (this.#running + this.#tickets.size >= slots.concurrency) break
-      if (count === BURST) {
-        slots.watch.runtime.soon(() => this.#more())
-        break
-      }
-      if (!slots.free) this.#queue()
-      else if (this.#source.isAsync) this.#pull()
-      else if (slots.take()) this.advance(this.#lane())
+    for (let count = 0; this.#held + tickets.count < most && !this.#drained; count += 1) {
+      if (this.#ahead + tickets.count >= reach) break
+      if (this.#isAsync || this.#source.isBusy || count === BURST || !slots.take()) {
+        if (!this.#ask(count)) break
+      } else this.#begin(undefined, NOTHING, false)
     }
     this.#filling = false
   }
 
-  #start(lane: Lane<I, O, MapContext>, item: I): void {
-    this.#running += 1
-    this.#started += 1
-    lane.start(item, this.#started - 1)
+  /** Does what has to be done before a body can start; false: that is enough for now. */
+  #ask(count: number): boolean {
+    if (this.#source.isBusy || this.#item !== NOTHING) return false
+    if (count === BURST) {
+      this.#slots.runtime.soon(this.#again)
+      return false
+    }
+    if (this.#isAsync && this.#slots.free) this.#pull()
+    else this.#queue()
+    return true
   }
 
-  #lane(): Lane<I, O, MapContext> {
-    const idle = this.#idle.pop()
-    if (idle !== undefined) return idle
-    const lane = new Lane(this)
-    this.#lanes.push(lane)
-    return lane
-  }
-
-  #forget(): void {
-    for (const lane of this.#lanes) this.watch.remove(lane)
-  }
-
-  #release(lane: Lane<I, O, MapContext>): void {
+  #release(lane: Lane): void {
+    this.#held -= 1
     const { leave } = lane
     lane.leave = undefined
-    this.#idle.push(lane)
-    if (this.#stopped && this.#running === 0) this.#forget()
-    if (leave === undefined) this.slots.give()
+    this.#lanes.put(lane)
+    if (this.#stopped && this.#running === 0) this.#lanes.forget()
+    if (leave === undefined) this.#slots.give()
     else leave()
   }
 
   #queue(): void {
-    const fail = (error: unknown) => {
-      if (this.#tickets.delete(ticket)) this.#fail(error)
-    }
-    const ticket = this.slots.ticket(() => this.#granted(ticket), fail, this.caller)
-    this.#tickets.add(ticket)
+    this.#tickets.add(this.#granted, this.#dropped, this.#caller)
   }
 
+  readonly #dropped = (error: unknown): void => this.#fail(error)
   /** The turn of a ticket has come; the slot is ours until the promise settles. */
-  #granted(ticket: Entry): Promise<void> | undefined {
-    this.#tickets.delete(ticket)
+  readonly #granted = (): Promise<void> | undefined => {
     const item = this.#item
     if (this.#stopped) return undefined
-    if (this.#source.isAsync && item === NOTHING) {
+    if (this.#isAsync && item === NOTHING) {
       // The source may be slow: it does not get to keep a slot in which nothing runs.
-      if (this.#room()) this.#pull()
+      if (!this.#drained && !this.#source.isBusy && this.#hasRoom()) this.#pull()
       return undefined
     }
     return new Promise((leave) => {
-      const lane = this.#lane()
+      const lane = this.#lanes.take()
       lane.leave = leave
       this.#item = NOTHING
-      if (item === NOTHING) this.advance(lane)
-      else this.#start(lane, item)
+      this.#held += 1
+      this.#begin(lane, item, false)
       this.#more()
     })
   }
 
-  #pullNow(): I | typeof NOTHING {
-    try {
-      const item = this.#source.pullNow()
-      if (item === NOTHING) this.#drained = true
-      else this.#pulled += 1
-      return item
-    } catch (error) {
-      this.#fail(error)
-      return NOTHING
-    }
-  }
-
   #pull(): void {
-    this.#pulled += 1
+    this.#ahead += 1
     this.#source.pull(this)
   }
 
   item(item: I): void {
     if (this.#stopped) return
-    if (this.slots.take()) {
-      this.#start(this.#lane(), item)
+    if (this.#slots.take()) {
+      this.#begin(undefined, item, false)
       this.#more()
       return
     }
     this.#item = item
-    if (this.#tickets.size === 0) this.#queue()
+    if (this.#tickets.count === 0) this.#queue()
   }
 
   end(): void {
@@ -354,16 +363,22 @@ class Mapping<I, O>
 
   /** Hands results to those who wait for them; and the end, if it has come. */
   #serve(): void {
+    let count = 0
     while (this.#takers.size > 0) {
+      if (this.#resting) return
       const result = this.#results.take()
       if (result === NOTHING) break
-      const taker = this.#takers.shift() as Taker
+      const taker = this.#takers.shift() as Waiter
+      this.#ahead -= 1
+      count += 1
       if (result instanceof Failure) this.#lose(result).catch((error) => taker.reject(error))
       else taker.resolve({ done: false, value: result })
     }
+    // Whoever asked has done so long ago, and will not ask again to have more pulled.
+    if (count > 0) this.#more()
     if (!this.#over()) return
     this.#detach()
-    if (this.#running === 0) this.#forget()
+    if (this.#running === 0) this.#lanes.forget()
     while (this.#takers.size > 0) this.#takers.shift()?.resolve({ done: true, value: undefined })
   }
 
@@ -377,10 +392,13 @@ class Mapping<I, O>
   /** Something other than a body has failed: what follows the results that are there is that. */
   #fail(error: unknown): void {
     if (this.#stopped) return
+    this.#broken = true
     this.#results.cut(new Failure(error))
     this.#halt(error)?.catch(ignore)
     this.#serve()
   }
+
+  readonly #again = (): void => this.#more()
 
   readonly #abort = (reason: unknown): void => {
     this.#results.clear()
@@ -397,16 +415,11 @@ class Mapping<I, O>
   #halt(reason: unknown): Promise<unknown> | undefined {
     if (this.#stopped) return undefined
     this.#stopped = true
-    this.#reason = reason
+    this.#drained = true
     this.#item = NOTHING
     this.#detach()
-    const tickets = [...this.#tickets]
-    this.#tickets.clear()
-    for (const ticket of tickets) this.slots.withdraw(ticket)
-    const controller = this.#controller
-    if (controller !== undefined) {
-      enter(this.caller, () => controller.abort(cancelled(reason)))
-    }
+    this.#tickets.withdraw()
+    this.#ending.abort(mapEnded(reason))
     return this.#source.close()
   }
 
@@ -415,34 +428,23 @@ class Mapping<I, O>
     if (this.#signal !== undefined && this.#opened) aborts.delete(this.#signal, this.#abort)
   }
 
-  #abortSignal(): AbortSignal {
-    this.#controller ??= new AbortController()
-    const { signal } = this.#controller
-    if (this.#stopped && !signal.aborted) this.#controller.abort(cancelled(this.#reason))
-    return signal
-  }
-
-  pending(): { waiter: Waiter; running: Holder | undefined } | undefined {
-    const waiter = this.#takers.peek()
-    if (waiter === undefined) return undefined
-    if (this.#running === 0) {
-      return this.#tickets.size === 0 ? undefined : { waiter, running: undefined }
+  #standing(): Standing {
+    return {
+      taker: this.#takers.peek(),
+      lanes: this.#lanes.all,
+      berths: this.berths,
+      concurrency: this.#slots.concurrency,
+      next: this.#ordered ? this.#results.taken : undefined,
+      tickets: this.#tickets.count,
+      isPulling: this.#source.isBusy,
+      moves: 2 * this.#started - this.#running,
     }
-    const next = (lane: Lane<I, O, MapContext>) =>
-      lane.index === this.#results.taken || !this.#ordered
-    const running = this.#lanes.filter((lane) => lane.busy && next(lane))
-    // Without an order any of several may bring the next result.
-    return running.length === 1 ? { waiter, running: running[0] } : undefined
   }
 }
 
 /** As many bodies are started at one go before the event loop has a turn. */
 const BURST = 256
-/** As long may results be handed out without one; the clock is looked at after every BURST. */
-const BURST_MS = 5
+/** Bodies of one map at once where the limiter has no limit. */
+const UNLIMITED = 1_000
 
 function ignore(): void {}
-
-function cancelled(cause: unknown): AxError {
-  return new AxError('CANCELLED', 'Nobody waits for the results of this map any more.', { cause })
-}

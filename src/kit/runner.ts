@@ -196,6 +196,7 @@ export interface Runner extends AsyncDisposable {
    * Calls `fn` for every item, and settles all of them; an item that fails is reported, never
    * thrown. The source is pulled from only when a slot is free. When `stopWhen` is met, what is
    * running is seen to its end, and the rest of the source is read and reported as skipped.
+   * An item for which no slot could ever come free is rejected with `NESTED_LIMIT`.
    * Rejects only if the source itself throws.
    */
   batch<I, O>(
@@ -218,8 +219,11 @@ export interface Runner extends AsyncDisposable {
  * or with an error of the runner.
  *
  * - One call per key at a time: who comes while it is under way shares its outcome.
- *   The first caller's task and options hold. A body that would wait for a call of its own key
- *   is told so: `NESTED_LIMIT`.
+ *   The first caller's task and options hold.
+ * - `NESTED_LIMIT` is for a call in a body that waits for it, if that could never end: at once for
+ *   the body's own key; soon for keys that wait for each other, and for other keys when every
+ *   slot is held by such a body, unless the call gives up by itself (`enqueueTimeout`, a signal)
+ *   or a body's time is limited. Limiters, maps and single flights in such a ring count.
  * - Each attempt queues for a slot of its own, at the tail of its priority; backing off holds
  *   none (but see `retry.inSlot`). `QUEUE_OVERFLOW` is for first attempts; `ENQUEUE_TIMEOUT` and
  *   `BREAKER_OPEN` end the call.

@@ -2,18 +2,18 @@
 // May never throw, whatever the task does, or hear of one end twice.
 
 import { enter } from './context.ts'
-import { awaiter, Holder, type Watch } from './nested.ts'
+import { awaiter, Berth } from './nested/trace.ts'
 import type { Entry } from './waiting.ts'
 
 /**
  * A slot that a body occupies. Slots are reused, so that the functions which hear of the end of a
  * body are made once per slot and not once per call.
  */
-export class Slot extends Holder {
+export class Slot extends Berth {
   readonly #free: (slot: Slot) => void
 
-  constructor(watch: Watch, free: (slot: Slot) => void) {
-    super(watch)
+  constructor(free: (slot: Slot) => void) {
+    super()
     this.#free = free
   }
 
@@ -53,7 +53,7 @@ export class Slot extends Holder {
     this.#free(this)
   }
 
-  /** What the caller waits for is this function, so that its name tells of both: see nested.ts. */
+  /** What the caller waits for is this function, so that its name tells of both. */
   readonly #pass = awaiter(this.name, async (end: Promise<unknown>): Promise<unknown> => {
     let value: unknown
     try {

@@ -47,18 +47,19 @@ export class Source<I> {
 
   /** The next item of a sync source; NOTHING at its end. Throws what the source throws. */
   pullNow(): I | typeof NOTHING {
+    let item: I | typeof NOTHING = NOTHING
     this.isBusy = true
     try {
       const result = (this.#cursor as Cursor<I>).next() as IteratorResult<I>
-      if (result.done !== true) return result.value
-      this.#isClosed = true
-      return NOTHING
+      if (result.done !== true) item = result.value
     } catch (error) {
+      this.isBusy = false
       this.#isClosed = true
       throw error
-    } finally {
-      this.isBusy = false
     }
+    this.isBusy = false
+    if (item === NOTHING) this.#isClosed = true
+    return item
   }
 
   /** Pulls from an async source. */

@@ -1,14 +1,12 @@
 // Owns the calls that wait for a slot of a limiter, and how each of them leaves.
 // May never start one, or lose one: who leaves without being handed out has been rejected.
 
-import { showMs } from '../core/duration.ts'
-import { AxError } from '../core/errors.ts'
 import { type Context, contextOf, nobody } from './context.ts'
-import { Fifo } from './fifo.ts'
-import { Heap } from './heap.ts'
-import { RingLevels } from './levels.ts'
-import type { Queued, Waiter } from './nested.ts'
-import type { Runtime, Timer } from './runtime.ts'
+import { Deadlines, type Timed } from './deadlines.ts'
+import { type Guest, Lineup, type Place } from './lineup.ts'
+import type { Waiter } from './nested/graph.ts'
+import { enqueueTimeout } from './refusals.ts'
+import type { Runtime } from './runtime.ts'
 import { Signals } from './signals.ts'
 
 /** On what terms a call waits. Calls that differ in nothing share theirs. */
@@ -38,14 +36,15 @@ export class Terms {
 
 /**
  * A call that waits, in the terms and the async context it was made in. There may be a million
- * of these: 56 bytes each, beside the promise (232 with its two functions) and the task.
+ * of these: 64 bytes each, beside the promise (232 with its two functions) and the task.
  */
-export class Entry implements Waiter {
-  /** Undefined once it has been handed out or dropped. */
+export class Entry implements Waiter, Guest {
+  /** Undefined once it has been started or dropped. */
   task: (() => unknown) | undefined
   resolve: (value: unknown) => void
   reject: (error: unknown) => void
   readonly terms: Terms
+  place: Place = 'nowhere'
 
   constructor(
     task: () => unknown,
@@ -58,20 +57,19 @@ export class Entry implements Waiter {
     this.reject = reject
     this.terms = terms
   }
+
+  get priority(): number {
+    return this.terms.priority
+  }
 }
 
-const LOBBY = 0
-const QUEUED = 1
-
-/** One that can leave from where it stands. */
-class LooseEntry extends Entry {
-  place = LOBBY
-  /** Where the heap of deadlines has it; -1 without one. */
+/** One that can leave by itself. */
+class LooseEntry extends Entry implements Timed {
   index = -1
 }
 
-/** Rings are swept when they hold this many more of those that have left than of others. */
-const SLACK = 64
+/** One without a promise of its own: somebody else tells who waits, and for what. */
+export class Ticket extends Entry {}
 
 let resolveNext: (value: unknown) => void
 let rejectNext: (error: unknown) => void
@@ -83,43 +81,33 @@ const keep = (resolve: (value: unknown) => void, reject: (error: unknown) => voi
 }
 
 /**
- * A queue by priority with room for `maxQueue` calls, and a lobby, first in, first out, for those
- * who wait for that room. A call that is dropped (its signal, its time, `clear`) takes no room
- * from that moment. O(1), and O(log n) where calls differ in how long they are ready to wait.
+ * The calls that wait: for a slot, and before that for room in the queue. A call that is dropped
+ * (its signal, its time, `clear`) takes no room from that moment. O(1), and O(log n) where calls
+ * differ in how long they are ready to wait.
  */
 export class WaitingRoom {
-  readonly #maxQueue: number
-  readonly #runtime: Runtime
   readonly #onDrop: () => void
-  readonly #queue = new RingLevels<Entry>()
-  readonly #lobby = new Fifo<Entry>()
-  #queued = 0
-  #lobbied = 0
-  /** Those that have left, but stand in their ring still. */
-  #gone = 0
+  readonly #lineup: Lineup<Entry>
   readonly #signals = new Signals<LooseEntry>((entry, reason) => this.drop(entry, reason))
-  readonly #deadlines = new Heap<LooseEntry>((entry, index) => {
-    entry.index = index
-  })
-  #sequence = 0
-  #timer: Timer | undefined
-  #timerDue = Number.POSITIVE_INFINITY
+  readonly #deadlines: Deadlines<LooseEntry>
 
   /** `onDrop` is called after a call has left without being handed out. */
   constructor(maxQueue: number, runtime: Runtime, onDrop: () => void) {
-    this.#maxQueue = maxQueue
-    this.#runtime = runtime
+    this.#lineup = new Lineup(maxQueue)
     this.#onDrop = onDrop
+    this.#deadlines = new Deadlines(runtime, (entry) => {
+      this.drop(entry, enqueueTimeout(entry.terms.patienceMs, this.size - 1))
+    })
   }
 
   /** Calls in the queue and in the lobby. */
   get size(): number {
-    return this.#queued + this.#lobbied
+    return this.#lineup.size
   }
 
   /** Whether the next one would have to wait in the lobby. */
-  get full(): boolean {
-    return this.#queued >= this.#maxQueue
+  get isFull(): boolean {
+    return this.#lineup.isFull
   }
 
   /**
@@ -131,52 +119,29 @@ export class WaitingRoom {
     const context = contextOf(promise)
     const own = context === nobody ? terms : inContext(terms, context)
     if (terms.loose) this.#addLoose(new LooseEntry(task, resolveNext, rejectNext, own))
-    else this.#join(new Entry(task, resolveNext, rejectNext, own))
+    else this.#lineup.join(new Entry(task, resolveNext, rejectNext, own))
     return promise
   }
 
   /** Takes in somebody who needs no promise. */
-  admit(
-    task: () => unknown,
-    resolve: (value: unknown) => void,
-    reject: (error: unknown) => void,
-    terms: Terms,
-  ): Entry {
-    const entry = new Entry(task, resolve, reject, terms)
-    this.#join(entry)
-    return entry
+  admit(task: () => unknown, reject: (error: unknown) => void, terms: Terms): Ticket {
+    const ticket = new Ticket(task, nothing, reject, terms)
+    this.#lineup.join(ticket)
+    return ticket
   }
 
   /** Hands out the call that is next, if there is one. */
   next(): Entry | undefined {
-    if (this.size === 0) return undefined
-    for (;;) {
-      let entry = this.#queue.shift()
-      const isQueued = entry !== undefined
-      // The lobby is asked directly only if the queue has no room at all (maxQueue 0).
-      entry ??= this.#lobby.shift() as Entry
-      if (entry.task === undefined) {
-        this.#gone -= 1
-        continue
-      }
-      if (isQueued) this.#queued -= 1
-      else this.#lobbied -= 1
-      if (entry.terms.loose) this.#finish(entry as LooseEntry)
-      if (this.#lobbied > 0) this.#admit()
-      return entry
-    }
+    const entry = this.#lineup.next()
+    if (entry?.terms.loose) this.#finish(entry as LooseEntry)
+    return entry
   }
 
   /** Rejects every call with `error`; answers how many. */
   clear(error: unknown): number {
     // All of them are gone before the first one hears of it, and nobody is let in meanwhile.
-    const all = this.#takeAll()
-    this.#queued = 0
-    this.#lobbied = 0
-    for (const entry of all) {
-      entry.task = undefined
-      if (entry.terms.loose) this.#finish(entry as LooseEntry)
-    }
+    const all = this.#lineup.takeAll()
+    for (const entry of all) this.#forget(entry)
     for (const entry of all) entry.reject(error)
     this.#onDrop()
     return all.length
@@ -191,131 +156,33 @@ export class WaitingRoom {
 
   /** Takes a call out without a word; false if it has left. */
   withdraw(entry: Entry): boolean {
-    if (entry.task === undefined) return false
-    entry.task = undefined
-    if (this.#isInLobby(entry)) this.#lobbied -= 1
-    else this.#queued -= 1
-    this.#gone += 1
-    if (this.#gone > this.size + SLACK) this.#sweep()
-    if (entry.terms.loose) this.#finish(entry as LooseEntry)
-    this.#admit()
+    if (!this.#lineup.leave(entry)) return false
+    this.#forget(entry)
     return true
   }
 
   /** Those who wait, the newest first (of a priority). */
-  *newest(): IterableIterator<Queued> {
-    for (const entry of [...this.#lobby].reverse()) {
-      if (entry.task !== undefined) yield this.#describe(entry)
-    }
-    for (const entry of this.#queue.backwards()) {
-      if (entry.task !== undefined) yield this.#describe(entry)
-    }
-  }
-
-  #describe(entry: Entry): Queued {
-    return {
-      waiter: entry,
-      gives: entry.terms.loose,
-      waits: () => entry.task !== undefined,
-      drop: (error) => this.drop(entry, error),
-    }
-  }
-
-  /** Only those that leave by themselves know; others are looked for. */
-  #isInLobby(entry: Entry): boolean {
-    if (entry.terms.loose) return (entry as LooseEntry).place === LOBBY
-    for (const each of this.#lobby) if (each === entry) return true
-    return false
+  newest(): Iterable<Entry> {
+    return this.#lineup.newest()
   }
 
   #addLoose(entry: LooseEntry): void {
-    this.#join(entry)
+    this.#lineup.join(entry)
     const { signal, patienceMs } = entry.terms
     if (signal !== undefined) this.#signals.add(signal, entry)
-    if (patienceMs === Number.POSITIVE_INFINITY) return
-    this.#sequence += 1
-    this.#deadlines.push(entry, this.#runtime.monotonic() + patienceMs, this.#sequence)
-    this.#arm()
+    this.#deadlines.set(entry, patienceMs)
   }
 
-  #join(entry: Entry): void {
-    if (this.full) {
-      this.#lobby.push(entry)
-      this.#lobbied += 1
-    } else this.#enqueue(entry)
-  }
-
-  #enqueue(entry: Entry): void {
-    if (entry.terms.loose) (entry as LooseEntry).place = QUEUED
-    this.#queue.push(entry.terms.priority, entry)
-    this.#queued += 1
-  }
-
-  /** Takes out all who are there, in order. */
-  #takeAll(): Entry[] {
-    const all = [...this.#queue.takeAll(), ...this.#lobby]
-    this.#lobby.clear()
-    this.#gone = 0
-    return all.filter((entry) => entry.task !== undefined)
-  }
-
-  #sweep(): void {
-    const lobby = [...this.#lobby]
-    this.#lobby.clear()
-    for (const entry of this.#queue.takeAll()) {
-      if (entry.task !== undefined) this.#queue.push(entry.terms.priority, entry)
-    }
-    for (const entry of lobby) if (entry.task !== undefined) this.#lobby.push(entry)
-    this.#gone = 0
-  }
-
-  /** Lets those in the lobby move up. */
-  #admit(): void {
-    while (this.#lobbied > 0 && !this.full) {
-      const entry = this.#lobby.shift() as Entry
-      if (entry.task === undefined) {
-        this.#gone -= 1
-        continue
-      }
-      this.#lobbied -= 1
-      this.#enqueue(entry)
-    }
+  /** It will not be run; it may stand in its ring for a while. */
+  #forget(entry: Entry): void {
+    entry.task = undefined
+    if (entry.terms.loose) this.#finish(entry as LooseEntry)
   }
 
   /** Takes a call that has left its line out of the other books. */
   #finish(entry: LooseEntry): void {
-    if (entry.index >= 0) {
-      this.#deadlines.remove(entry.index)
-      if (this.#deadlines.size === 0) this.#disarm()
-    }
+    if (entry.index >= 0) this.#deadlines.drop(entry)
     if (entry.terms.signal !== undefined) this.#signals.delete(entry.terms.signal, entry)
-  }
-
-  /** One timer for the earliest deadline; one that turns out to be early is set again. */
-  #arm(): void {
-    const due = this.#deadlines.peekKey()
-    if (due >= this.#timerDue) return
-    this.#timer?.cancel()
-    this.#timerDue = due
-    // A turn later: a slot may be about to be freed by I/O that came while the loop was blocked.
-    const ring = () => this.#runtime.soon(() => this.#expire())
-    this.#timer = this.#runtime.after(due - this.#runtime.monotonic(), ring)
-  }
-
-  #disarm(): void {
-    this.#timer?.cancel()
-    this.#timer = undefined
-    this.#timerDue = Number.POSITIVE_INFINITY
-  }
-
-  #expire(): void {
-    this.#disarm()
-    const now = this.#runtime.monotonic()
-    while (this.#deadlines.peekKey() <= now) {
-      const entry = this.#deadlines.peek() as LooseEntry
-      this.drop(entry, expired(entry.terms.patienceMs, this.size - 1))
-    }
-    this.#arm()
   }
 }
 
@@ -323,10 +190,4 @@ function inContext({ priority, signal, patienceMs }: Terms, context: Context): T
   return new Terms(priority, signal, patienceMs, context)
 }
 
-function expired(waitedMs: number, waiting: number): AxError {
-  return new AxError(
-    'ENQUEUE_TIMEOUT',
-    `The call waited ${showMs(waitedMs)} for a slot and never started.`,
-    { waitedMs, waiting },
-  )
-}
+function nothing(): void {}

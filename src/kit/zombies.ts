@@ -9,14 +9,14 @@ import type { ZombieRecord } from '../core/zombie.ts'
  * is next. O(1).
  */
 export class Zombies<B, R extends ZombieRecord> {
-  readonly #max: number
+  readonly max: number
   readonly #describe: (body: B) => R
   readonly #zombies = new Map<B, R>()
   readonly #held = new Map<B, R>()
 
   /** `describe` is asked when the grace of a body is over. */
   constructor(max: number, describe: (body: B) => R) {
-    this.#max = max
+    this.max = max
     this.#describe = describe
   }
 
@@ -26,7 +26,11 @@ export class Zombies<B, R extends ZombieRecord> {
 
   /** With so many of them, nothing new should start. */
   get isFull(): boolean {
-    return this.#zombies.size > 0 && this.#zombies.size >= this.#max
+    return this.#zombies.size > 0 && this.#zombies.size >= this.max
+  }
+
+  has(body: B): boolean {
+    return this.#zombies.has(body)
   }
 
   list(): R[] {
@@ -44,7 +48,7 @@ export class Zombies<B, R extends ZombieRecord> {
 
   /** The grace of that body is over. True: it is a zombie; false: it is held back. */
   add(body: B): boolean {
-    const isZombie = this.#zombies.size < this.#max
+    const isZombie = this.#zombies.size < this.max
     const group = isZombie ? this.#zombies : this.#held
     group.set(body, this.#describe(body))
     return isZombie

@@ -240,7 +240,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'C72',
     title: 'mapping over an endless source pulls only what it can use',
-    where: ['test/kit/map.test.ts', 'test/kit/runner-batch.test.ts'],
+    where: ['test/kit/map-turns.test.ts', 'test/kit/map.test.ts', 'test/kit/runner-batch.test.ts'],
   },
   {
     id: 'C74',
@@ -369,6 +369,7 @@ export const CASES: readonly Case[] = [
       'test/kit/inflight.test.ts',
       'test/kit/limiter-turns.test.ts',
       'test/kit/limiter.test.ts',
+      'test/kit/map-turns.test.ts',
       'test/kit/map.test.ts',
       'test/kit/retry.test.ts',
       'test/kit/runner-keys.test.ts',
@@ -449,7 +450,11 @@ export const CASES: readonly Case[] = [
   {
     id: 'B23',
     title: 'single flight',
-    where: ['test/kit/inflight.test.ts', 'test/kit/nested.test.ts'],
+    where: [
+      'test/kit/inflight.test.ts',
+      'test/kit/nested-inflight.test.ts',
+      'test/kit/nested.test.ts',
+    ],
   },
   {
     id: 'B24',
@@ -479,7 +484,13 @@ export const CASES: readonly Case[] = [
   {
     id: 'B28',
     title: 'nested use that could never end',
-    where: ['test/kit/nested.test.ts'],
+    where: [
+      'test/kit/nested-inflight.test.ts',
+      'test/kit/nested-process.test.ts',
+      'test/kit/nested-random.test.ts',
+      'test/kit/nested-runner.test.ts',
+      'test/kit/nested.test.ts',
+    ],
   },
   {
     id: 'B29',

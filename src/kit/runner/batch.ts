@@ -15,6 +15,7 @@ import type { BatchOptions, BatchResult, RunnerContext } from '../runner.ts'
 import { Counts } from '../stats.ts'
 import { codeOf } from '../transient.ts'
 import type { Core } from './core.ts'
+import type { Feed } from './waits.ts'
 
 type Source<I> = Iterable<I> | AsyncIterable<I>
 type Work<I> = (item: I, context: RunnerContext) => unknown
@@ -92,27 +93,33 @@ class Batch<I> {
     const breath = new Breath(this.#core.settings.runtime)
     for (;;) {
       await breath.take()
-      await this.#room()
+      const refusal = await this.#room()
       const step = await source.next()
       if (step.done) return
       // It may have been stopped while the source was asked.
       if (this.#isStopped()) this.#skipped.push(step.value)
-      else await this.#begin(step.value, running)
+      else await this.#begin(step.value, running, refusal)
     }
   }
 
   /**
    * Waits until a slot is free. Where others keep the queue from running dry, one that has been
-   * freed will do: the item then waits among them, as the only one of this batch.
+   * freed will do: the item then waits among them, as the only one of this batch. Answers with an
+   * error if it would wait for ever: that is for the next item.
    */
-  async #room(): Promise<void> {
+  async #room(): Promise<unknown> {
     const { slots, settings } = this.#core
     while (!this.#isStopped()) {
       const hasRoom = this.#open < slots.limit + settings.maxQueue
-      if (hasRoom && slots.isFree) return
-      await this.#core.freed()
-      if (hasRoom) return
+      if (hasRoom && slots.isFree) return undefined
+      try {
+        await this.#core.freed()
+      } catch (error) {
+        return error
+      }
+      if (hasRoom) return undefined
     }
+    return undefined
   }
 
   #isStopped(): boolean {
@@ -120,24 +127,28 @@ class Batch<I> {
   }
 
   /** Resolves when the item's body has started, or it is settled without. */
-  async #begin(item: I, running: Set<Promise<void>>): Promise<void> {
+  async #begin(item: I, running: Set<Promise<void>>, refusal: unknown): Promise<void> {
     const index = this.#pulled
     this.#pulled += 1
     this.#open += 1
     let key = `${this.#name} #${index}`
-    let started = () => {}
-    const start = new Promise<void>((resolve) => {
-      started = resolve
-    })
+    const { promise, feed } = startOf(key)
+    const started = () => {
+      if (this.#core.starts.size > 0) this.#core.starts.delete(feed)
+      feed.resolve(undefined)
+    }
     const work = async () => {
       try {
         key = this.#keyOf(item) ?? key
+        feed.key = key
+        if (refusal !== undefined) throw refusal
         const task = (context: RunnerContext) => {
           started()
           return this.#fn(item, context)
         }
         // What waits for another call of its key does not wait for a slot: the batch goes on.
         if (this.#core.isTaken(key)) started()
+        else this.#core.starts.add(feed)
         const { result } = await this.#core.call(key, task, undefined, false)
         this.#fulfilled.push({ index, key, item, value: result })
         this.#ended(false)
@@ -152,7 +163,7 @@ class Batch<I> {
       running.delete(done)
     })
     running.add(done)
-    await start
+    await promise
   }
 
   #ended(failed: boolean): void {
@@ -161,6 +172,16 @@ class Batch<I> {
     // The runner has told of the end before this batch has counted it.
     this.#core.moved()
   }
+}
+
+/** Settled when an item has begun. */
+function startOf(key: string): { promise: Promise<unknown>; feed: Feed } {
+  const feed: Feed = { resolve: () => {}, reject: () => {}, key }
+  const promise = new Promise<unknown>((resolve, reject) => {
+    feed.resolve = resolve
+    feed.reject = reject
+  })
+  return { promise, feed }
 }
 
 function inOrder<P extends { readonly index: number }>(places: P[]): P[] {

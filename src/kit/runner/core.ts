@@ -5,22 +5,25 @@ import { type AxError, isAxError } from '../../core/errors.ts'
 import { callable, countOf, refuseValue } from '../../core/options.ts'
 import type { CallZombie } from '../../core/zombie.ts'
 import { contextOf, nobody } from '../context.ts'
+import { Deadlines } from '../deadlines.ts'
 import { createLimiter, type Limiter } from '../limiter.ts'
+import { Watch } from '../nested/watch.ts'
 import type { CallOptions, Confirm, RunnerResult, RunnerStats } from '../runner.ts'
 import { Signals } from '../signals.ts'
+import { Silence } from '../silence.ts'
 import { codeOf, isOverload, isTransient } from '../transient.ts'
 import { Zombies } from '../zombies.ts'
 import type { Reject, Resolve, Rider } from './crowd.ts'
-import { Deadlines } from './deadlines.ts'
 import { breakerOpen, closedError, joinsItself, outcomeUnknown } from './errors.ts'
 import { Flight } from './flight.ts'
 import { Leftovers } from './keys.ts'
 import { Memory } from './memory.ts'
 import { Meter, type Outcome } from './meter.ts'
 import { codeFor, type End, type FlightTerms } from './parts.ts'
-import { type Body, type Run, type RunRoom, type Seat, zombieOf } from './run.ts'
+import { type Body, type Due, type Run, type RunRoom, Seats, zombieOf } from './run.ts'
 import { type CallTerms, callTermsOf, type Settings } from './settings.ts'
 import { type SlotOwner, Slots } from './slots.ts'
+import { type Feed, RunnerParty } from './waits.ts'
 
 type Result = RunnerResult<unknown>
 
@@ -36,12 +39,12 @@ function keep(resolve: Resolve, reject: Reject): void {
 export class Core implements SlotOwner, RunRoom {
   readonly settings: Settings
   readonly confirm: Confirm | undefined
-  readonly slots: Slots
+  readonly slots: Slots<Flight>
   /** For calls that keep their slot while they back off, if these are capped. */
   readonly sessions: Limiter | undefined
-  readonly deadlines: Deadlines
+  readonly deadlines: Deadlines<Due>
   readonly graceMs: number
-  readonly seats: Seat[] = []
+  readonly seats = new Seats()
   readonly meter: Meter
   readonly zombies: Zombies<Run, CallZombie>
   readonly leftovers: Leftovers
@@ -51,6 +54,14 @@ export class Core implements SlotOwner, RunRoom {
   readonly retrying = new Signals<Flight>((flight, reason) => flight.abandoned(reason))
   /** Calls that have not ended, by key. */
   readonly flights = new Map<string, Flight>()
+  /** Of those, the ones that others have joined. */
+  readonly joins = new Set<Flight>()
+  /** Batches that wait for something to end, and for the start of an item. */
+  readonly feeds = new Set<Feed>()
+  readonly starts = new Set<Feed>()
+  readonly watch: Watch
+  /** Bodies that have ended. */
+  ended = 0
   /** Calls that wait, and slots in use for bodies nobody waits for. */
   waiting = 0
   stopping = 0
@@ -58,9 +69,7 @@ export class Core implements SlotOwner, RunRoom {
   closed: AxError | undefined = undefined
   /** Of calls without options. */
   readonly #terms: FlightTerms
-  #idle: Deferred | undefined = undefined
-  #isIdling = false
-  #freed: Deferred | undefined = undefined
+  readonly #silence: Silence
 
   constructor(settings: Settings) {
     const { runtime, remember, inSlotConcurrency } = settings
@@ -68,7 +77,7 @@ export class Core implements SlotOwner, RunRoom {
     this.confirm = settings.confirm
     this.graceMs = settings.graceMs
     this.#terms = { ...settings.terms, core: this, context: nobody }
-    this.deadlines = new Deadlines(runtime)
+    this.deadlines = new Deadlines(runtime, (item) => item.due())
     this.slots = new Slots(settings.concurrency, settings, runtime, this.deadlines, this)
     this.sessions =
       inSlotConcurrency === Number.POSITIVE_INFINITY
@@ -77,11 +86,15 @@ export class Core implements SlotOwner, RunRoom {
             maxQueue: settings.maxQueue,
             overflow: settings.overflow,
             enqueueTimeout: settings.patienceMs,
+            nested: 'queue',
             runtime,
           })
+    this.#silence = new Silence(runtime, () => this.flights.size + this.slots.active === 0)
     this.meter = new Meter(runtime, settings.watchers)
     this.zombies = new Zombies(settings.maxZombies, (run) => zombieOf(run, runtime))
     this.leftovers = new Leftovers(settings.confirm !== undefined)
+    this.watch = new Watch(new RunnerParty(this), runtime)
+    this.watch.enroll()
     this.memory = remember && new Memory(runtime, remember.ms, remember.max)
   }
 
@@ -122,7 +135,7 @@ export class Core implements SlotOwner, RunRoom {
       const known = isAxError(past.error, 'OUTCOME_UNKNOWN')
       return Promise.reject(known ? past.error : outcomeUnknown(key, past.error))
     }
-    const promise = new Promise<Result>(keep)
+    const promise = new Promise<unknown>(keep) as Promise<Result>
     const resolve = resolveNext
     const reject = rejectNext
     const fresh = new Flight(key, task, this.#at(terms, promise), this.now(), resolve, reject)
@@ -151,11 +164,13 @@ export class Core implements SlotOwner, RunRoom {
       this.meter.failed += 1
       return Promise.reject(joinsItself(flight.key))
     }
-    const outcome = new Promise<Result>((resolve, reject) => {
+    const outcome = new Promise<unknown>((resolve, reject) => {
       flight.listen(undefined).join(since, resolve, reject, signal)
     })
+    this.joins.add(flight)
+    this.watch.wait()
     this.#share(flight.key)
-    return outcome
+    return outcome as Promise<Result>
   }
 
   #answer(key: string, result: unknown, attempts: number): Result {
@@ -192,17 +207,27 @@ export class Core implements SlotOwner, RunRoom {
   /** Something has ended or changed: whoever waits for that is served. */
   moved(now?: number): void {
     this.slots.fill(now)
-    if (this.#freed !== undefined) {
-      this.#freed.resolve()
-      this.#freed = undefined
-    }
-    if (this.#idle !== undefined) this.#notice()
+    if (this.feeds.size > 0) this.#feed()
+    if (this.#silence.isAwaited) this.#silence.notice()
   }
 
-  /** Resolves when something has ended or changed. */
+  /** Somebody waits who would wait for ever. */
+  stalls(): void {
+    if (this.settings.patienceMs === Number.POSITIVE_INFINITY) this.watch.wait()
+  }
+
+  /** Resolves when something has ended or changed; rejects if that could never come. */
   freed(): Promise<void> {
-    this.#freed ??= deferred()
-    return this.#freed.promise
+    return new Promise<unknown>((resolve, reject) => {
+      this.feeds.add({ resolve, reject, key: undefined })
+      this.watch.wait()
+    }) as Promise<void>
+  }
+
+  #feed(): void {
+    const feeds = [...this.feeds]
+    this.feeds.clear()
+    for (const feed of feeds) feed.resolve(undefined)
   }
 
   /**
@@ -219,6 +244,7 @@ export class Core implements SlotOwner, RunRoom {
         return false
       }
     }
+    this.ended += 1
     if (hadEnded) this.stopping -= 1
     if (!wantsSlot) this.slots.release()
     return wantsSlot
@@ -347,10 +373,7 @@ export class Core implements SlotOwner, RunRoom {
   // -------------------------------------------------------------------- end
 
   idle(): Promise<void> {
-    if (this.flights.size === 0 && this.slots.active === 0) return Promise.resolve()
-    // One promise for everyone: 20,000 who wait cost no more than one.
-    this.#idle ??= deferred()
-    return this.#idle.promise
+    return this.#silence.wait()
   }
 
   close(): Promise<void> {
@@ -362,29 +385,4 @@ export class Core implements SlotOwner, RunRoom {
     }
     return this.idle()
   }
-
-  /** A turn after the last call has ended, so that its caller has had a say: it may call again. */
-  #notice(): void {
-    if (this.#isIdling || this.flights.size > 0 || this.slots.active > 0) return
-    this.#isIdling = true
-    this.settings.runtime.soon(() => {
-      this.#isIdling = false
-      if (this.flights.size > 0 || this.slots.active > 0) return
-      this.#idle?.resolve()
-      this.#idle = undefined
-    })
-  }
-}
-
-interface Deferred {
-  readonly promise: Promise<void>
-  readonly resolve: () => void
-}
-
-function deferred(): Deferred {
-  let resolve = () => {}
-  const promise = new Promise<void>((done) => {
-    resolve = done
-  })
-  return { promise, resolve }
 }

@@ -16,6 +16,15 @@ export function joinsItself(key: string): AxError {
   return new AxError('NESTED_LIMIT', text, { key })
 }
 
+/** It would have waited, over whatever stands between, for the body that has made it. */
+export function nestedCall(key: string): AxError {
+  const text =
+    `The call of ${show(key)} would have waited for ever: what it waits for waits for the body ` +
+    'that has made the call. Give inner calls a runner of their own, raise the concurrency, or ' +
+    'make them when the outer body is done; two keys must not wait for each other.'
+  return new AxError('NESTED_LIMIT', text, { key })
+}
+
 export function timedOut(key: string, attempt: number, timeoutMs: number): AxError {
   return new AxError(
     'EXECUTION_TIMEOUT',

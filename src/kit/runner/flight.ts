@@ -4,6 +4,8 @@
 import { isAxError } from '../../core/errors.ts'
 import { type Context, enter } from '../context.ts'
 import { tell } from '../hooks.ts'
+import type { Place } from '../lineup.ts'
+import type { Waiter } from '../nested/graph.ts'
 import { retryDelay } from '../retry.ts'
 import { codeOf } from '../transient.ts'
 import type { Core } from './core.ts'
@@ -22,31 +24,29 @@ import {
   type State,
 } from './parts.ts'
 import { type Body, Run, type RunOwner, type RunRoom } from './run.ts'
-import type { Claim, Place } from './slots.ts'
+import type { Claim } from './slots.ts'
 
 /**
  * There may be a million of these in a queue: what calls have in common is in their terms, and
  * what few of them have is made when it is needed.
  */
-export class Flight implements Claim, RunOwner {
+export class Flight implements Claim, RunOwner, Waiter {
   readonly key: string
   readonly since: number
-  readonly resolve: Resolve
-  readonly reject: Reject
+  resolve: Resolve
+  reject: Reject
   // Its place in the queue, which the slots keep.
-  before: Claim | undefined = undefined
-  after: Claim | undefined = undefined
   place: Place = 'nowhere'
   index = -1
   readonly #task: Body
   readonly #terms: FlightTerms
-  #state: State = 'between'
+  state: State = 'between'
   /** Attempts that were begun; a question that failed counts as one. */
   #attempts = 0
   #hasWorked = false
-  #run: Run | undefined = undefined
-  #crowd: Crowd | undefined = undefined
-  #more: More | undefined = undefined
+  run: Run | undefined = undefined
+  crowd: Crowd | undefined = undefined
+  more: More | undefined = undefined
 
   constructor(
     key: string,
@@ -77,7 +77,7 @@ export class Flight implements Claim, RunOwner {
   }
 
   get waitsSince(): number {
-    return this.#more?.waitsSince ?? this.since
+    return this.more?.waitsSince ?? this.since
   }
 
   set waitsSince(time: number) {
@@ -85,7 +85,7 @@ export class Flight implements Claim, RunOwner {
   }
 
   get isEnded(): boolean {
-    return this.#state === 'ended'
+    return this.state === 'ended'
   }
 
   get #core(): Core {
@@ -93,32 +93,28 @@ export class Flight implements Claim, RunOwner {
   }
 
   get #rest(): More {
-    this.#more ??= new More()
-    return this.#more
+    this.more ??= new More()
+    return this.more
   }
 
   get #isUnknown(): boolean {
-    return this.#more?.isUnknown === true
+    return this.more?.isUnknown === true
   }
-
-  // ---------------------------------------------------------------- callers
 
   /** Somebody waits who can leave: the first caller under a signal, or one who joins. */
   listen(signal: AbortSignal | undefined): Crowd {
-    this.#crowd ??= new Crowd(this.#core.riders, this, signal)
-    return this.#crowd
+    this.crowd ??= new Crowd(this.#core.riders, this, signal)
+    return this.crowd
   }
 
   /** Whether it is the body of this operation that calls, or something which that waits for. */
   get isHere(): boolean {
-    return this.#run?.isSettled === false && this.#run.isHere
+    return this.run?.isSettled === false && this.run.isHere
   }
 
   abandoned(reason: unknown): void {
     if (!this.isEnded) enter(this.context, () => this.cancel('cancelled', reason))
   }
-
-  // ------------------------------------------------------------------ waits
 
   /**
    * Begins. `first`: a full queue does not take it in. `isUnknown`: an earlier call of the key may
@@ -157,7 +153,7 @@ export class Flight implements Claim, RunOwner {
   #queue(first: boolean, now: number): void {
     this.#to('queued')
     const { sessions, slots } = this.#core
-    if (this.#terms.inSlot && sessions !== undefined && this.#more?.leaveSession === undefined) {
+    if (this.#terms.inSlot && sessions !== undefined && this.more?.leaveSession === undefined) {
       this.#enterSession(first, now)
     } else slots.claim(this, first, now, now)
   }
@@ -174,13 +170,19 @@ export class Flight implements Claim, RunOwner {
       })
     more.session = new AbortController()
     const options = { priority: this.priority, signal: more.session.signal }
+    core.stalls()
     core.sessions?.(hold, options).catch((error) => this.refused(error, core.now() - since))
   }
 
-  /** Its patience is at an end. */
   due(): void {
+    this.giveUp(undefined)
+  }
+
+  /** It waits no longer: with that error, or because its patience is at an end. */
+  giveUp(error: unknown): void {
     if (this.place === 'parked') this.#core.leftovers.leave(this)
-    enter(this.context, () => this.#core.slots.expire(this))
+    if (this.place === 'nowhere') this.more?.session?.abort(error)
+    else enter(this.context, () => this.#core.slots.expire(this, error))
   }
 
   /** An attempt found no place. Where one before it ran, and nobody knows how far, that counts. */
@@ -207,31 +209,29 @@ export class Flight implements Claim, RunOwner {
 
   #again(): void {
     const now = this.#core.now()
-    if (this.#state === 'holding') this.#attempt(0, now)
+    if (this.state === 'holding') this.#attempt(0, now)
     else this.#queue(false, now)
   }
 
   /** Ends it. If its body runs, that is told to stop; a runner that closes hears it out. */
   cancel(mark: 'cancelled' | 'closed', reason: unknown): void {
     const core = this.#core
-    if (this.#state === 'running') {
+    if (this.state === 'running') {
       if (mark === 'cancelled') this.#end('cancelled', reason)
-      this.#run?.stop(mark, reason)
+      this.run?.stop(mark, reason)
       return
     }
     const since = this.place === 'nowhere' ? this.since : this.waitsSince
-    const queuedMs = this.#state === 'queued' ? core.now() - since : 0
-    this.#more?.timer?.cancel()
-    if (this.#state === 'holding') core.slots.release()
+    const queuedMs = this.state === 'queued' ? core.now() - since : 0
+    this.more?.timer?.cancel()
+    if (this.state === 'holding') core.slots.release()
     this.#end('cancelled', reason)
-    this.#more?.session?.abort(reason)
+    this.more?.session?.abort(reason)
     if (this.place !== 'nowhere') core.slots.withdraw(this)
     const code = cancelCode(reason)
     core.meter.record(this.key, this.#attempts + 1, queuedMs, 0, 'cancelled', code)
     core.moved()
   }
-
-  // --------------------------------------------------------------- attempts
 
   begin(now: number): void {
     const queuedMs = now - this.waitsSince
@@ -257,7 +257,7 @@ export class Flight implements Claim, RunOwner {
     const { confirm, meter } = this.#core
     const number = this.#attempts + 1
     const run = new Run(this, number, isConfirm, queuedMs, now, pass)
-    this.#run = run
+    this.run = run
     if (!isConfirm) {
       if (number > 1) meter.retried += 1
       this.#attempts = number
@@ -325,7 +325,7 @@ export class Flight implements Claim, RunOwner {
     const hadEnded = this.isEnded
     const delay = hadEnded || typeof next !== 'number' ? undefined : next
     const keeps = core.vacate(run, hadEnded, delay !== undefined && this.#terms.inSlot)
-    this.#run = undefined
+    this.run = undefined
     if (!hadEnded) this.#to('between')
     if (hadEnded) this.#late(ok, value)
     else if (delay !== undefined) this.#backOff(delay, keeps)
@@ -373,11 +373,9 @@ export class Flight implements Claim, RunOwner {
     return run.number <= retry.retries && retry.isRetryable(error)
   }
 
-  // -------------------------------------------------------------------- end
-
   /** A body has ended after its call. What it has done is true all the same. */
   #late(ok: boolean, value: unknown): void {
-    this.#more?.leaveSession?.()
+    this.more?.leaveSession?.()
     if (!ok) return
     this.#rest.isUnknown = false
     this.#core.memory?.put(this.key, { known: true, result: value, attempts: this.#attempts })
@@ -386,7 +384,7 @@ export class Flight implements Claim, RunOwner {
   /** Lets the next call of the key go on, if it waits for this body. */
   #clear(run: Run, ok: boolean, value: unknown): void {
     const { leftovers, confirm } = this.#core
-    const isLeftover = this.#more?.isLeftover === true
+    const isLeftover = this.more?.isLeftover === true
     if (!isLeftover && !run.isOutlived) return
     const next = run.isOutlived
       ? leftovers.outlive(this.key, isLeftover)
@@ -407,17 +405,18 @@ export class Flight implements Claim, RunOwner {
 
   #end(end: End, value: unknown, now = this.#core.now()): void {
     const core = this.#core
-    const isRunning = this.#state === 'running'
+    const isRunning = this.state === 'running'
     if (isRunning) {
       core.stopping += 1
-      const isLeftover = this.#run?.isSettled === false
+      const isLeftover = this.run?.isSettled === false
       this.#rest.isLeftover = isLeftover
-      if (isLeftover) core.outlasted(this.#run as Run)
+      if (isLeftover) core.outlasted(this.run as Run)
     }
     if (this.place === 'parked') core.leftovers.leave(this)
     this.#to('ended')
     core.flights.delete(this.key)
-    if (!isRunning) this.#more?.leaveSession?.()
+    if (this.crowd !== undefined) core.joins.delete(this)
+    if (!isRunning) this.more?.leaveSession?.()
     core.count(end, now - this.since, now)
     const isSuccess = end === 'succeeded' || end === 'deduplicated'
     if (isSuccess)
@@ -430,19 +429,19 @@ export class Flight implements Claim, RunOwner {
     const attempts = this.#attempts
     if (!isSuccess) {
       this.reject(value)
-      this.#crowd?.reject(value)
+      this.crowd?.reject(value)
       return
     }
     this.resolve({ result: value, ms: now - this.since, attempts, deduplicated: isShared })
-    this.#crowd?.resolve(value, now, attempts)
+    this.crowd?.resolve(value, now, attempts)
   }
 
   #to(state: State): void {
-    const was = isWaiting(this.#state)
+    const was = isWaiting(this.state)
     const { signal } = this.#terms.retry
     const isOver = state === 'running' || state === 'ended'
     if (signal !== undefined && isOver) this.#core.retrying.delete(signal, this)
-    this.#state = state
+    this.state = state
     if (was !== isWaiting(state)) this.#core.waiting += was ? -1 : 1
   }
 }

@@ -69,6 +69,11 @@ export class Leftovers {
     return this.#release(key, entry)
   }
 
+  /** Calls that wait for bodies of their keys. */
+  *waiting(): IterableIterator<Flight> {
+    for (const { waiting } of this.#byKey.values()) if (waiting !== undefined) yield waiting
+  }
+
   #entry(key: string): Leftover {
     let entry = this.#byKey.get(key)
     if (entry === undefined) {

@@ -3,10 +3,17 @@
 
 import type { CallZombie } from '../../core/zombie.ts'
 import { type Context, captureContext, type Enter, enter } from '../context.ts'
-import { awaiter, nameHolder, waitingHere } from '../nested.ts'
+import type { Deadlines, Timed } from '../deadlines.ts'
+import type { Holder } from '../nested/graph.ts'
+import { awaiter, nameHolder, waitingHere } from '../nested/trace.ts'
 import type { RunnerContext } from '../runner.ts'
 import { processName, type Runtime } from '../runtime.ts'
-import type { Deadlines, Due } from './deadlines.ts'
+
+/** A body or a call with a deadline. */
+export interface Due extends Timed {
+  /** Its time has come; it has no deadline any more. */
+  due(): void
+}
 
 /** A task, or the question whether it has taken effect. */
 export type Body = (context: RunnerContext) => unknown
@@ -16,9 +23,9 @@ export type Mark = 'timeout' | 'cancelled' | 'closed'
 
 /** What a runner provides for its bodies. */
 export interface RunRoom {
-  readonly deadlines: Deadlines
+  readonly deadlines: Deadlines<Due>
   readonly graceMs: number
-  readonly seats: Seat[]
+  readonly seats: Seats
 }
 
 /** Whoever a body runs for. */
@@ -55,7 +62,7 @@ export class Run implements Due {
   isSettled = false
   /** Its grace is over. */
   isOutlived = false
-  #seat: Seat | undefined = undefined
+  seat: Seat | undefined = undefined
   #controller: AbortController | undefined = undefined
   #enter: Enter | undefined = undefined
 
@@ -78,13 +85,13 @@ export class Run implements Due {
   start(body: Body, timeoutMs: number): void {
     const { deadlines, seats } = this.owner.room
     if (timeoutMs !== Number.POSITIVE_INFINITY) deadlines.set(this, timeoutMs)
-    this.#seat = seats.pop() ?? new Seat(seats)
-    this.#seat.host(this, body)
+    this.seat = seats.take()
+    this.seat.host(this, body)
   }
 
   /** Whether the code that calls this runs in the body, or in something the body waits for. */
   get isHere(): boolean {
-    return this.#seat !== undefined && waitingHere().has(this.#seat.name)
+    return this.seat !== undefined && waitingHere().has(this.seat.name)
   }
 
   /** Made when the body first asks for it: a signal is the dearest part of an attempt. */
@@ -148,21 +155,51 @@ export function zombieOf({ owner, number, startedAt }: Run, runtime: Runtime): C
 /** Seats that are kept; more bodies than this seldom run at once. */
 const SPARE_SEATS = 256
 
+/** The seats of a runner: as many as bodies run, and some to spare. */
+export class Seats {
+  readonly all = new Set<Seat>()
+  readonly #spare: Seat[] = []
+
+  take(): Seat {
+    const spare = this.#spare.pop()
+    if (spare !== undefined) return spare
+    const seat = new Seat(this)
+    this.all.add(seat)
+    return seat
+  }
+
+  give(seat: Seat): void {
+    if (this.#spare.length < SPARE_SEATS) this.#spare.push(seat)
+    else this.all.delete(seat)
+  }
+}
+
 /**
  * Where a body sits while it runs. Seats are used again, so that the function which awaits a body
  * is made once for each seat and not for each body. Its name is the seat's own, so that a trace
- * taken in the body shows where it sits: see nested.ts.
+ * taken in the body shows where it sits: see nested/trace.ts.
  */
-export class Seat {
+export class Seat implements Holder {
   readonly name = nameHolder()
-  readonly #seats: Seat[]
+  turn = 0
+  /** Whose body sits here. */
+  run: Run | undefined = undefined
+  readonly #seats: Seats
 
-  constructor(seats: Seat[]) {
+  constructor(seats: Seats) {
     this.#seats = seats
   }
 
+  get busy(): boolean {
+    return this.run !== undefined
+  }
+
+  /** The function below is always there. */
+  mark(): void {}
+
   /** Runs the body, and tells of its end: a throw is a failure, a thenable is asked once. */
   readonly host = awaiter(this.name, async (run: Run, body: Body): Promise<void> => {
+    this.run = run
     let ok = true
     let value: unknown
     try {
@@ -171,7 +208,9 @@ export class Seat {
       ok = false
       value = error
     }
-    if (this.#seats.length < SPARE_SEATS) this.#seats.push(this)
+    this.run = undefined
+    this.turn += 1
+    this.#seats.give(this)
     run.settle(ok, value)
   })
 }

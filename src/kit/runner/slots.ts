@@ -1,23 +1,19 @@
 // Owns the slots of a runner and the queue in front of them.
 // May never give out more than there are, or let a newcomer overtake the queue.
 
-import { showMs } from '../../core/duration.ts'
-import { AxError } from '../../core/errors.ts'
+import type { AxError } from '../../core/errors.ts'
 import { type Context, enter } from '../context.ts'
-import { Levels, Line, type Linked } from '../levels.ts'
+import type { Deadlines } from '../deadlines.ts'
+import { type Guest, Lineup } from '../lineup.ts'
+import { enqueueTimeout, queueOverflow } from '../refusals.ts'
 import type { Runtime } from '../runtime.ts'
-import type { Deadlines, Due } from './deadlines.ts'
-
-/** Where a claim waits. `parked`: for something else than a slot, but not longer. */
-export type Place = 'nowhere' | 'queue' | 'lobby' | 'parked'
+import type { Due } from './run.ts'
 
 /** Whoever wants a slot. */
-export interface Claim extends Linked<Claim>, Due {
-  readonly priority: number
+export interface Claim extends Guest, Due {
   /** The async context in which it begins. */
   readonly context: Context
-  /** These two are kept by the slots. */
-  place: Place
+  /** Kept by the slots. */
   waitsSince: number
   /** It has a slot, at that time of the monotonic clock. Must not throw. */
   begin(now: number): void
@@ -35,25 +31,23 @@ export interface SlotTerms {
 export interface SlotOwner {
   /** Whether anything may start at all. */
   isOpen(): boolean
+  /** Somebody waits who would wait for ever. */
+  stalls(): void
 }
 
 /** Bodies that start one after another before timers and I/O have their turn: some 0.3 ms. */
 const STREAK = 256
 
-export class Slots {
+export class Slots<C extends Claim> {
   /** How many there are. After raising it, `fill`. */
   limit: number
   /** How many are in use. */
   active = 0
   readonly #terms: SlotTerms
   readonly #runtime: Runtime
-  readonly #deadlines: Deadlines
+  readonly #deadlines: Deadlines<Due>
   readonly #owner: SlotOwner
-  readonly #queue = new Levels<Claim>()
-  /** Who waits for room in the queue: served in order, whatever the priority. */
-  readonly #lobby = new Line<Claim>()
-  #queued = 0
-  #lobbied = 0
+  readonly #lineup: Lineup<C>
   #isFilling = false
   #streak = 0
   #isResting = false
@@ -62,19 +56,25 @@ export class Slots {
     limit: number,
     terms: SlotTerms,
     runtime: Runtime,
-    deadlines: Deadlines,
+    deadlines: Deadlines<Due>,
     owner: SlotOwner,
   ) {
     this.limit = limit
     this.#terms = terms
+    this.#lineup = new Lineup(terms.maxQueue)
     this.#runtime = runtime
     this.#deadlines = deadlines
     this.#owner = owner
   }
 
+  /** Claims in the queue and in the lobby. */
+  get waiting(): number {
+    return this.#lineup.size
+  }
+
   /** Whether a claim would be served at once. */
   get isFree(): boolean {
-    if (this.active >= this.limit || this.#queued + this.#lobbied > 0) return false
+    if (this.active >= this.limit || this.#lineup.size > 0) return false
     return this.#owner.isOpen()
   }
 
@@ -82,20 +82,16 @@ export class Slots {
    * Serves the claim at once, or when its turn comes. `first`: a full queue refuses it. `since`:
    * when its wait began.
    */
-  claim(claim: Claim, first: boolean, since: number, now: number): void {
+  claim(claim: C, first: boolean, since: number, now: number): void {
     claim.waitsSince = since
     if (this.isFree) {
       this.active += 1
       claim.begin(now)
       return
     }
-    const hasRoom = this.#queued < this.#terms.maxQueue && this.#lobbied === 0
-    if (hasRoom || !first) this.#enqueue(claim)
-    else if (this.#terms.overflow === 'wait') {
-      claim.place = 'lobby'
-      this.#lobby.push(claim)
-      this.#lobbied += 1
-    } else {
+    if (!first) this.#lineup.enqueue(claim)
+    else if (!this.#lineup.isFull || this.#terms.overflow === 'wait') this.#lineup.join(claim)
+    else {
       claim.refused(this.#full(), now - since)
       return
     }
@@ -103,37 +99,36 @@ export class Slots {
   }
 
   /** Lets the claim wait for something else first; that is part of its wait. */
-  park(claim: Claim, now: number): void {
+  park(claim: C, now: number): void {
     claim.waitsSince = now
     claim.place = 'parked'
     this.#limitWait(claim, now)
   }
 
   /** What a parked claim has waited for has come: it joins the queue, however full that is. */
-  unpark(claim: Claim): void {
+  unpark(claim: C): void {
     this.withdraw(claim)
     this.claim(claim, false, claim.waitsSince, this.#runtime.monotonic())
   }
 
   /** Takes back a claim that waits. */
-  withdraw(claim: Claim): void {
-    if (claim.place === 'queue') {
-      this.#queue.remove(claim.priority, claim)
-      this.#queued -= 1
-    } else if (claim.place === 'lobby') {
-      this.#lobby.remove(claim)
-      this.#lobbied -= 1
-    }
-    claim.place = 'nowhere'
+  withdraw(claim: C): void {
+    if (claim.place === 'parked') claim.place = 'nowhere'
+    else this.#lineup.leave(claim)
     this.#deadlines.drop(claim)
-    this.#admit()
   }
 
-  /** The patience of a claim is at an end. */
-  expire(claim: Claim): void {
+  /** A claim that waits is refused; without an error its patience is at an end. */
+  expire(claim: C, error: unknown): void {
     const waitedMs = this.#runtime.monotonic() - claim.waitsSince
     this.withdraw(claim)
-    claim.refused(expired(this.#terms.patienceMs, this.#queued + this.#lobbied), waitedMs)
+    const refusal = error ?? enqueueTimeout(this.#terms.patienceMs, this.waiting)
+    claim.refused(refusal, waitedMs)
+  }
+
+  /** Who waits for a slot, the newest first (of a priority). */
+  newest(): Iterable<C> {
+    return this.#lineup.newest()
   }
 
   /** A slot is not needed any more; nothing starts before `fill`. */
@@ -148,31 +143,20 @@ export class Slots {
     this.#isFilling = true
     let time = now
     while (this.active < this.limit && this.#owner.isOpen()) {
-      const claim = this.#next()
+      const claim = this.#lineup.next()
       if (claim === undefined) break
+      if (claim.index >= 0) this.#deadlines.drop(claim)
       this.active += 1
       const begunAt = Number.isNaN(time) ? this.#runtime.monotonic() : time
       time = Number.NaN
       enter(claim.context, () => claim.begin(begunAt))
       this.#streak += 1
-      if (this.#streak >= STREAK && this.#queued > 0) {
+      if (this.#streak >= STREAK && this.#lineup.size > 0) {
         this.#rest()
         break
       }
     }
     this.#isFilling = false
-  }
-
-  #next(): Claim | undefined {
-    // The lobby is asked directly only if the queue has no room at all (maxQueue 0).
-    const claim = this.#queue.shift() ?? this.#lobby.shift()
-    if (claim === undefined) return undefined
-    if (claim.place === 'queue') this.#queued -= 1
-    else this.#lobbied -= 1
-    claim.place = 'nowhere'
-    if (claim.index >= 0) this.#deadlines.drop(claim)
-    if (this.#lobbied > 0) this.#admit()
-    return claim
   }
 
   /** Goes on after a turn: what only uses promises would keep timers and I/O out for ever. */
@@ -185,40 +169,15 @@ export class Slots {
     })
   }
 
-  #enqueue(claim: Claim): void {
-    claim.place = 'queue'
-    this.#queue.push(claim.priority, claim)
-    this.#queued += 1
-  }
-
-  #limitWait(claim: Claim, now: number): void {
+  #limitWait(claim: C, now: number): void {
     const { patienceMs } = this.#terms
-    if (patienceMs === Number.POSITIVE_INFINITY) return
-    this.#deadlines.set(claim, Math.max(0, claim.waitsSince + patienceMs - now))
-  }
-
-  /** Lets those in the lobby move up. */
-  #admit(): void {
-    while (this.#lobbied > 0 && this.#queued < this.#terms.maxQueue) {
-      this.#lobbied -= 1
-      this.#enqueue(this.#lobby.shift() as Claim)
-    }
+    if (patienceMs === Number.POSITIVE_INFINITY) this.#owner.stalls()
+    else this.#deadlines.set(claim, Math.max(0, claim.waitsSince + patienceMs - now))
   }
 
   #full(): AxError {
     const { active, limit } = this
     const { maxQueue } = this.#terms
-    const waiting = this.#queued + this.#lobbied
-    return new AxError(
-      'QUEUE_OVERFLOW',
-      `The queue is full: ${waiting} calls wait (maxQueue ${maxQueue}). Call again later, ` +
-        "raise maxQueue, or let callers wait with overflow: 'wait'.",
-      { maxQueue, active, waiting, concurrency: limit },
-    )
+    return queueOverflow({ maxQueue, active, waiting: this.waiting, concurrency: limit })
   }
-}
-
-function expired(patienceMs: number, waiting: number): AxError {
-  const text = `The call waited ${showMs(patienceMs)} for a slot, and was given up.`
-  return new AxError('ENQUEUE_TIMEOUT', text, { waitedMs: patienceMs, waiting })
 }

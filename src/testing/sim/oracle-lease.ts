@@ -3,6 +3,7 @@
 
 import type { JobEvent, StoredJob } from '../../core/job.ts'
 import type {
+  Change,
   ExtendAnswer,
   ExtendAsk,
   LeaseAnswer,
@@ -168,9 +169,15 @@ export function judgeOverdue(watch: Watch, commit: Commit): void {
   expect(watch, 9, free, () => `overdue changed ${commit.events.map(({ job }) => job).join(', ')}`)
 }
 
-/** 25: what an operator sets moves no job by itself. */
+/** 25: what is set moves no job by itself. */
 export function judgeConfigure(watch: Watch, commit: Commit): void {
-  const change = commit.call.args[0] as PoolChange
+  const change = commit.call.args[0] as Change
+  if ('pool' in change) takeOver(watch, change)
+  const quiet = commit.events.length === 0
+  expect(watch, 25, quiet, () => `configuring ${JSON.stringify(change)} moved jobs`)
+}
+
+function takeOver(watch: Watch, change: PoolChange): void {
   const pool = watch.view.pool(change.pool)
   for (const name of ['concurrency', 'paused'] as const) {
     const value = change.terms[name]
@@ -179,8 +186,6 @@ export function judgeConfigure(watch: Watch, commit: Commit): void {
     if (change.by === 'start' && pool.fixed.has(name)) continue
     Object.assign(pool, { [name]: value })
   }
-  const quiet = commit.events.length === 0
-  expect(watch, 25, quiet, () => `configuring ${change.pool} moved jobs`)
 }
 
 /** 35: one job per lane has been admitted; the best of those that wait comes next. */
