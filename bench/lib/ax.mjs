@@ -5,12 +5,26 @@ import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 const given = process.env.AX_DIST
-const entry =
+
+/** @param {string} file */
+const builtFile = (file) =>
   given === undefined
-    ? new URL('../../dist/index.js', import.meta.url)
-    : pathToFileURL(resolve(given, 'index.js'))
+    ? new URL(`../../dist/${file}`, import.meta.url)
+    : pathToFileURL(resolve(given, file))
 
 /** @type {typeof import('../../src/index.ts')} */
-const ax = await import(entry.href)
+const ax = await import(builtFile('index.js').href)
 
 export const { AxScheduler } = ax
+
+/**
+ * Time that passes only when it is told to. Loaded when it is asked for: scripts that measure do
+ * not pay for it.
+ *
+ * @param {number} seed
+ */
+export async function virtualTime(seed) {
+  /** @type {typeof import('../../src/testing/virtual.ts')} */
+  const { virtualRuntime } = await import(builtFile('testing/virtual.js').href)
+  return virtualRuntime(seed)
+}
