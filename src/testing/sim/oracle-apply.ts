@@ -20,10 +20,20 @@ export function judgeApply(watch: Watch, commit: Commit): void {
       watch.coverage.checked(10)
     }
     const given = answer[index] as Moved
+    if (given.status === 'moved') judgeVerdict(watch, move, seen)
     judgeMove(watch, commit, { move, seen, released }, given)
     const lets = move.step === 'forget' || move.step === 'succeed'
     if (lets && given.status === 'moved') released.add(move.id)
   }
+}
+
+/** What an attempt has shown of the downstream: an end of its own making shows nothing. */
+function judgeVerdict(watch: Watch, { step, verdict, id }: Move, seen: Seen | undefined): void {
+  const words = watch.wordsOf(seen?.job.lease?.number ?? 0)
+  const failed = step === 'fail' || step === 'retry'
+  const isIll = step === 'timeout' || (failed && words?.transient === true)
+  const due = step === 'succeed' ? 'success' : isIll ? 'failure' : 'neutral'
+  expect(watch, 26, verdict === due, () => `${id}: ${step} shows ${verdict}, not ${due}`, [id])
 }
 
 /** A move, the record that it meets, and who has stopped naming others earlier in the call. */
