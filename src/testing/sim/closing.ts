@@ -60,6 +60,7 @@ export class Closing {
     const node = new SimNode(watch.world, 'observer', 1, { offsetMs: 0, drift: 0 })
     const { runtime } = node
     this.#observer = new AxScheduler({ store: watch.raw, runtime, autoStart: false })
+    this.#oracles.explain = (id) => this.#observer.explain(id)
   }
 
   /** S: everything that can be asked while the world stands still. */

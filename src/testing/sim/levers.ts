@@ -50,8 +50,15 @@ export class Levers {
   schedule(op: number): OpAction {
     const random = this.#random
     if (random.chance(0.2)) return { kind: 'unschedule', name: random.pick(NAMES) }
-    const { id: _, deps: __, depMode: ___, live: ____, ...drawn } = this.#graphs.single(op)
-    // What no schema takes could never be added, and its schedule would wait for ever.
+    const {
+      id: _,
+      deps: __,
+      depMode: ___,
+      live: ____,
+      idempotent: _____,
+      ...drawn
+    } = this.#graphs.single(op)
+    // What is refused, by its schema or its type, could never be added: it would wait for ever.
     const job = { ...drawn, script: { ...drawn.script, misshapen: false } }
     const missed = random.pick(['skip', 'one', 'all'] as const)
     if (random.chance(0.25)) {

@@ -2,12 +2,14 @@
 // compare. May never be skipped for a write, and may never write.
 
 import type { JobEvent, Move, NewJob, StoredJob } from '../../core/job.ts'
+import type { Explanation } from '../../core/types.ts'
 import type { ExtendAsk, InsertAnswer, InsertGroup, LeaseAsk, Moved } from '../../store/store.ts'
 import type { Shown } from './books.ts'
 import { copyJob, differences, isEnd } from './copy.ts'
 import type { Call } from './link.ts'
 import { type Commit, expect, type Watch } from './oracle.ts'
 import { judgeApply } from './oracle-apply.ts'
+import { checkExplain } from './oracle-explain.ts'
 import { judgeInsert } from './oracle-insert.ts'
 import { judgeExtend, judgeKeys, judgeLanes, judgeLease, judgeOverdue } from './oracle-lease.ts'
 import { judgePromotion, type Picked, pick, tellVictims } from './oracle-pick.ts'
@@ -28,11 +30,17 @@ const WRITES: ReadonlySet<string> = new Set([
 /** Every so many writes, everything is compared and not only what was touched. */
 const FULL_CHECK = 150
 const COUNT_CHECK = 30
+const EXPLAIN_CHECK = 50
+
+/** Jobs in line that are explained then, first and last ones. */
+const EXPLAINED = 2
 
 const PAGE = 500
 
 export class Oracles {
   readonly watch: Watch
+  /** Asks the engine; set by whoever has an onlooker. */
+  explain: ((id: string) => Promise<Explanation>) | undefined = undefined
   #lastSeq = 0
   #writes = 0
 
@@ -56,6 +64,7 @@ export class Oracles {
     if (call.name === 'extend') judgeExtend(this.watch, commit)
     if (call.name === 'configure') judgeConfigure(this.watch, commit)
     if (this.#writes % COUNT_CHECK === 0) await this.#checkCounts()
+    if (this.#writes % EXPLAIN_CHECK === 0) await this.#explainSome()
     if (this.#writes % FULL_CHECK === 0) await this.checkAll()
   }
 
@@ -290,6 +299,19 @@ export class Oracles {
     )
     const all = view.added === view.jobs.size + view.forgotten && forgotten === view.forgotten
     expect(this.watch, 3, all, () => `${view.added} added, ${view.jobs.size} and ${forgotten}`)
+  }
+
+  /** 41: while nothing moves, those who wait are told why, as they are at the end. */
+  async #explainSome(): Promise<void> {
+    const { view } = this.watch
+    const { explain } = this
+    if (explain === undefined) return
+    const gone = [...view.of('ready')].filter(({ displaced }) => displaced).slice(0, EXPLAINED)
+    for (const status of ['pending', 'waiting', 'ready'] as const) {
+      const line = [...view.of(status)]
+      const some = new Set([...line.slice(0, EXPLAINED), ...line.slice(-EXPLAINED), ...gone])
+      for (const seen of some) await checkExplain(this.watch, seen, explain)
+    }
   }
 
   /** 32, 34, 10: what the store finds wrong with itself is nothing. */

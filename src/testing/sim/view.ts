@@ -307,7 +307,8 @@ export class View {
       const satisfied = dep?.on === 'end' || event.to === 'success'
       dependent.edges.set(job.id, satisfied ? 'satisfied' : 'dead')
       // Its quorum is met: it asks for its lane, whether or not it gets it.
-      const asks = satisfied && dependent.status === 'waiting'
+      const isDue = dependent.job.availableAt <= now
+      const asks = satisfied && isDue && dependent.status === 'waiting'
       if (!asks || this.countsOf(dependent).needs > 0) continue
       if (this.countsOf(dependent, job.id).needs === 0) continue
       dependent.asked = now
