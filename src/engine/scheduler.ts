@@ -348,7 +348,12 @@ export abstract class SchedulerBase extends Operator {
       schedules: this.#schedules,
       makeUp: this.#makeUp,
       zombies: () => this.#worker.zombieCount,
-      open: (isWork) => (isWork ? this.#begin() : this.#open()),
+      open: () => this.#open(),
+      openForWork: async () => {
+        this.#checkOpen()
+        await this.#open()
+      },
+      begin: () => this.#begin(),
     }
   }
 
