@@ -119,9 +119,13 @@ describe('the conformance suite', () => {
     expect(await replay(opener({}), { seed: 1, commands: 300, mixed: true })).toBe(null)
   })
 
-  it.each(Object.entries(MUTATIONS))('sees in a history that %s', async (_, rules) => {
-    expect(await firstDifference(rules)).not.toBe(null)
-  })
+  it.each(Object.entries(MUTATIONS))(
+    'sees in a history that %s',
+    async (_, rules) => {
+      expect(await firstDifference(rules)).not.toBe(null)
+    },
+    120_000,
+  )
 
   it.each(Object.entries(MUTATIONS))('sees in a named case that %s', async (_, rules) => {
     expect(await failedCases(rules)).not.toEqual([])
