@@ -29,6 +29,7 @@ import { closedError, Hub } from './hub.ts'
 import { Intake } from './intake.ts'
 import { Keeper } from './keeper.ts'
 import { KnownTypes } from './known.ts'
+import { watchNesting } from './nesting.ts'
 import {
   checkExtras,
   checkId,
@@ -145,6 +146,7 @@ export abstract class SchedulerBase {
     this.#pulse = new Pulse(this.#hub, this.#worker, this.#registry)
     this.#keeper = new Keeper(this.#hub, this.#pulse)
     this.#waiters = new Waiters(this.#hub)
+    watchNesting(this.#hub, this.#worker, this.#waiters)
     this.#quiet = new Quiet(this.#hub, () => this.#worker.runs.size > 0)
     this.#hub.onHint((hint) => {
       if (hint.ready) this.#worker.wake()
