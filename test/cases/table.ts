@@ -48,7 +48,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'C13',
     title: 'a preempted job keeps its place and does not run beside its evictor',
-    later: 'Preemption is not part of this version; it waits for the preempt option of pools.',
+    where: ['test/engine/preempt.test.ts'],
   },
   {
     id: 'C14',
