@@ -24,14 +24,15 @@ export function differences(said: string, stored: StoredSettings): readonly stri
   const list: string[] = []
   const compare = (name: string, mine: unknown, holds: unknown): void => {
     if (mine === undefined || mine === holds) return
-    if (isObject(mine) && isObject(holds)) {
-      for (const key of new Set([...Object.keys(mine), ...Object.keys(holds)])) {
-        if (!DERIVED.includes(key)) compare(`${name}.${key}`, mine[key] ?? null, holds[key] ?? null)
-      }
-    } else
-      list.push(
-        `${name} is ${show(mine)} there, and ${holds === undefined ? 'nothing' : show(holds)} holds`,
-      )
+    if (!isObject(mine) || !isObject(holds)) {
+      const other = holds === undefined ? 'nothing' : show(holds)
+      list.push(`${name} is ${show(mine)} there, and ${other} holds`)
+      return
+    }
+    for (const key of new Set([...Object.keys(mine), ...Object.keys(holds)])) {
+      if (DERIVED.includes(key)) continue
+      compare(`${name}.${key}`, mine[key] ?? null, holds[key] ?? null)
+    }
   }
   for (const [pool, terms] of Object.entries(given.pools ?? {})) {
     const start = Object.hasOwn(stored.pools, pool) ? stored.pools[pool]?.start : undefined
