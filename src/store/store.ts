@@ -35,9 +35,11 @@ import type {
  * 5. `lease`: promotes what is due, then grants ready jobs, pool by pool in order of name, the
  *    smallest (rank, seq) first among those that could be granted. Slots in use, of the pool, of
  *    the worker in it (`perWorker`) and of the type over all pools, count leases and holds, and
- *    are counted from these, never kept in a counter that could drift. A type that the worker
- *    does not serve, or that is at its cap, hides nobody. Nothing starts in a paused pool, in one
- *    whose breaker is open, or beyond its rate.
+ *    are counted from these, never kept in a counter that could drift. A `perWorker` that is no
+ *    less than the pool's cap stops nobody. A type that the worker does not serve, or that is at
+ *    its cap, hides nobody. Nothing starts in a paused pool, in one whose breaker is open, or
+ *    beyond its rate, which a grant is charged to and nothing is given back to; a change of its
+ *    terms is `carried`.
  * 6. `apply`: a move happens if what it expects is true: its lease number, or its seq and revision
  *    (and, for `overdue`, a deadline that is still past), and if the table of steps allows it.
  *    Otherwise it changes nothing and answers `stale` with the job as it is. Then the dependents
@@ -69,21 +71,25 @@ import type {
  *    pending jobs `lease` lets out those whose time has come before that, by (instant, seq), at
  *    most LIMITS.chunk of each; without a budget retries are among these. New terms begin with
  *    the state that `carried` in core/gcra.ts makes of the old one.
- * 16. `elastic`: once a pool, or the worker's share of it, is full, `lease` goes on with jobs of
- *    at least `minPriority`, and above the ageing's ceiling, as long as no more than
- *    `raiseOf(cap)` are in use beyond the cap. Nobody else starts above the cap.
- * 17. `preempt`: if after that the job that would be next, of at least `minPriority` and above
- *    the ceiling, is stopped by the pool's cap alone, and no slot of the pool is about to be free
- *    (a hold, or a job told to give way), `lease` tells one running job of the pool to give way:
- *    preemptible, displaced fewer than three times, running for `minRunMs` at least, of a
+ * 16. `elastic`: once a pool, or the worker's share of it, is full, `lease` goes on in the same
+ *    order as long as the next job is urgent (of at least `minPriority`, and above the ageing's
+ *    ceiling) and no more than `raiseOf(cap)` are in use beyond the cap, nor beyond the share
+ *    than `raiseOf(share)`. Nobody else starts above the cap.
+ * 17. `preempt`: if after that the job that would be next, urgent by the `minPriority` given here,
+ *    is stopped by the pool's cap alone, if one slot more would do, and if none is about to be
+ *    free (a hold, or a job told to give way), `lease` tells one running job of the pool to give
+ *    way: preemptible, displaced fewer than three times, running for `minRunMs` at least, of a
  *    priority lower by at least `minGap`; the lowest priority, then the latest start, then the
- *    highest seq. That job's `evictor` is the urgent one; its holder is hinted at, and `extend`
- *    answers `evicted`. The urgent job is not granted while its victim holds its lease. One
- *    urgent job displaces at most one.
+ *    highest seq. Where the asking worker's share is used up too, one of its own. That job's
+ *    `evictor` is the urgent one; its holder is hinted at, and `extend` answers `evicted`. While
+ *    the victim holds its lease, or the hold that became of it, the urgent job is passed over and
+ *    hides nobody. From becoming ready until it is ready no more it displaces at most one; if it
+ *    is ready no more, the victim need not give way.
  * 18. A breaker that is open lets nothing start in its pool until its time is over; then one job
  *    starts, the probe, and no other until that one has shown something. `apply` records the
  *    verdict of a move that ends an attempt, once, with the pass it was leased with; an attempt
- *    that ends otherwise (lost, unheard, cancelled) shows nothing.
+ *    that ends otherwise (lost, unheard, cancelled) shows nothing, and the next job is the probe.
+ *    Other terms begin anew, closed, and no earlier pass counts for them.
  * 19. Inserting a group with a `tick` happens only if the schedule still stands at that instant,
  *    and moves it on in the same step; else it is `stale`. A group that is refused leaves the
  *    schedule where it is; one without jobs just moves it on.

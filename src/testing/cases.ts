@@ -16,8 +16,11 @@ import {
   SETTLED,
   SUCCEEDED,
 } from './cases-bench.ts'
+import { BREAKER_CASES } from './cases-breaker.ts'
 import { GRAPH_CASES } from './cases-graph.ts'
 import { LEASE_CASES } from './cases-leases.ts'
+import { POOL_CASES } from './cases-pools.ts'
+import { PREEMPT_CASES } from './cases-preempt.ts'
 import { ROOM_CASES } from './cases-room.ts'
 import { SELF_AND_SCHEDULE_CASES } from './cases-self.ts'
 import { TIME_CASES } from './cases-time.ts'
@@ -403,6 +406,9 @@ const READ_CASES: readonly Case[] = [
 
 export const CASES: readonly Case[] = [
   ...LEASE_CASES,
+  ...POOL_CASES,
+  ...PREEMPT_CASES,
+  ...BREAKER_CASES,
   ...GRAPH_CASES,
   ...KEY_CASES,
   ...LANE_CASES,

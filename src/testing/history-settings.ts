@@ -14,9 +14,14 @@ const POOLS = ['default', 'io', 'narrow'] as const
 export function drawChange(maker: Maker): Change {
   const { pick, chance } = maker
   if (maker.has('type caps') && chance(0.15)) return typeChange(maker)
+  const on = DRAWS.filter(([feature]) => feature === undefined || maker.has(feature))
+  const urgent = on.filter(([feature]) => feature === 'elastic' || feature === 'preempt')
+  if (maker.has('pressure') && urgent.length > 0 && chance(0.4)) {
+    const [, name, draw] = pick(urgent)
+    return { pool: 'default', by: 'operator', terms: { [name]: draw(maker) } }
+  }
   const pool = pick(POOLS)
   const by = pick(['start', 'operator'] as const)
-  const on = DRAWS.filter(([feature]) => feature === undefined || maker.has(feature))
   const [, name, draw] = pick(on)
   const value = chance(0.15) ? pick([null, OFF[name]]) : draw(maker)
   return { pool, by, terms: { [name]: value ?? null } }
@@ -35,7 +40,7 @@ const OFF: PoolTermsChange = {
 }
 
 const DRAWS: readonly (readonly [feature: Feature | undefined, name: Name, draw: Draw])[] = [
-  [undefined, 'concurrency', ({ below }) => below(6)],
+  [undefined, 'concurrency', ({ below, has }) => (has('pressure') ? 1 + below(3) : below(6))],
   ['pauses', 'paused', ({ chance }) => chance(0.3)],
   ['worker caps', 'perWorker', ({ below }) => below(5)],
   [
@@ -50,14 +55,14 @@ const DRAWS: readonly (readonly [feature: Feature | undefined, name: Name, draw:
   [
     'elastic',
     'elastic',
-    ({ pick }) => ({ ratio: pick([0.3, 0.5, 1]), minPriority: pick([50, 51, 100]) }),
+    ({ pick }) => ({ ratio: pick([0.4, 0.7, 1]), minPriority: pick([40, 51, 100]) }),
   ],
   [
     'preempt',
     'preempt',
     ({ pick }) => ({
-      minPriority: pick([50, 51, 100]),
-      minGap: pick([1, 10]),
+      minPriority: pick([40, 50, 51]),
+      minGap: pick([1, 1, 10]),
       minRunMs: pick([0, 0, 50, 2_000]),
     }),
   ],

@@ -48,6 +48,7 @@ const FEATURES = [
   'elastic',
   'preempt',
   'breakers',
+  'pressure',
   'ageing',
   'budget',
   'room',
@@ -68,11 +69,11 @@ const MIXED: readonly Feature[] = [
   'short retention',
   'revivals',
   'cancels',
-  'ageing',
-  'budget',
-  'room',
-  'schedules',
 ]
+
+/** What is set while time passes. Beside it, what pools let start seldom comes to a pinch. */
+const SET_BY_TIME: readonly Feature[] = ['ageing', 'budget', 'room', 'schedules']
+const PINCH: readonly Feature[] = ['pressure', 'preempt', 'elastic', 'worker caps']
 
 const TYPES = ['alpha', 'beta', 'gamma'] as const
 const POOLS = ['default', 'io', 'narrow'] as const
@@ -101,11 +102,26 @@ export interface Maker {
   owes: boolean
 }
 
+/** Under pressure most jobs can wait, and few cannot. */
+const PRESSED = [1, 2, 3, 3, 3, 40, 41, 50, 51, 100] as const
+
+/** Where there is pressure, so many things are set before anything happens. */
+const SAID_FIRST = 12
+
+/** Mixed histories have one of two subjects in turn; all others have what the seed says. */
+function featuresOf(seed: number, mixed: boolean, random: () => number): ReadonlySet<Feature> {
+  const drawn = FEATURES.filter(() => random() < 0.6)
+  if (!mixed) return new Set(drawn)
+  if (seed % 2 === 1) return new Set([...drawn, ...MIXED, ...SET_BY_TIME])
+  const others = drawn.filter((each) => !SET_BY_TIME.includes(each))
+  return new Set([...others, ...MIXED, ...PINCH])
+}
+
 /** A source of commands; each is drawn with the model's present state in view. */
 export function historyFrom(seed: number, mixed: boolean): (peek: readonly Peeked[]) => Command {
   const random = numbersFrom(seed)
   const below = (limit: number) => Math.floor(random() * limit)
-  const on = new Set(FEATURES.filter((each) => random() < 0.6 || (mixed && MIXED.includes(each))))
+  const on = featuresOf(seed, mixed, random)
   const pick = <T>(from: readonly T[]): T => from[below(from.length)] as T
   const times = on.has('short retention') ? [0, 0, 500, 5_000] : [60_000, 600_000]
   const maker: Maker = {
@@ -120,11 +136,19 @@ export function historyFrom(seed: number, mixed: boolean): (peek: readonly Peeke
       outcomesMs: pick([0, 2_000, 60_000]),
       logMs: pick([3_000, 600_000]),
     },
-    weights: KINDS.map(([, weight]) => weight * (0.4 + random())),
+    weights: KINDS.map(([draw, weight]) => {
+      const isRare = draw === drawFinish && on.has('pressure')
+      return weight * (0.4 + random()) * (isRare ? 0.4 : 1)
+    }),
     made: 0,
     owes: false,
   }
+  let told = 0
   return (peek) => {
+    if (maker.has('pressure') && told < SAID_FIRST) {
+      told += 1
+      return drawConfigure(maker)
+    }
     if (!maker.owes || maker.chance(0.5)) return kindOf(maker)(maker, peek)
     maker.owes = false
     return { do: 'keep', keep: maker.keep }
@@ -140,7 +164,7 @@ const KINDS: readonly (readonly [draw: Draw, weight: number])[] = [
   [drawOrder, 10],
   [drawOverdue, 8],
   [drawExtend, 6],
-  [drawConfigure, 8],
+  [drawConfigure, 5],
   [drawClock, 9],
   [drawBeat, 2],
   [drawRead, 8],
@@ -196,7 +220,9 @@ function drawJob(
   group: { readonly first: number; readonly size: number },
 ): NewJob {
   const { has, chance, pick } = maker
-  const priority = has('priorities') ? pick([1, 49, 50, 51, 100]) : 50
+  const isPressed = has('pressure')
+  const priorities = isPressed ? PRESSED : [1, 49, 50, 51, 100]
+  const priority = has('priorities') || isPressed ? pick(priorities) : 50
   const isMinted = has('minted') && chance(0.3)
   const deps = isMinted || !has('deps') ? [] : drawDeps(maker, peek, group)
   const key = has('keys') && chance(0.25) ? pick(['k1', 'k2', 'k3', 'k4', 'k5']) : undefined
@@ -206,7 +232,7 @@ function drawJob(
     pool: chance(0.6) ? 'default' : pick(POOLS),
     flow: chance(0.3) ? pick(['f1', 'f2']) : undefined,
     payload: isOther ? '"other"' : `{"n":${number}}`,
-    terms: pick(TERMS),
+    terms: { ...pick(TERMS), ...(isPressed && chance(0.6) ? { preemptible: true } : {}) },
     priority,
     delayMs: has('delays') && chance(0.25) ? pick([1, 50, 1_000, 20_000, 200_000]) : 0,
     enqueueTimeoutMs: has('patience') && chance(0.3) ? pick([1, 500, 5_000]) : 0,
@@ -337,7 +363,7 @@ function drawExtend(maker: Maker, peek: readonly Peeked[]): Command {
 }
 
 function drawConfigure(maker: Maker): Command {
-  const setting = maker.chance(0.5) ? drawSetting(maker) : undefined
+  const setting = maker.chance(0.7) ? drawSetting(maker) : undefined
   return setting ?? { do: 'configure', change: drawChange(maker) }
 }
 

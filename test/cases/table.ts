@@ -28,7 +28,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'C04',
     title: 'ageing with a bound that can be stated',
-    where: ['test/core/order.test.ts'],
+    where: ['test/core/order.test.ts', 'test/engine/budget.test.ts'],
   },
   {
     id: 'C06',
@@ -73,7 +73,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'C18',
     title: 'a shared retry budget delays retries and nothing else',
-    later: 'There is no retry budget yet; it waits for the retryBudget option.',
+    where: ['test/engine/budget.test.ts'],
   },
   {
     id: 'C22',

@@ -130,6 +130,28 @@ describe('a breaker', () => {
     )
   })
 
+  it('says from when on it lets somebody through, and admits nobody before', () => {
+    const breaker = breakerOf({ failures: 1, resetMs: 100 })
+    expect(breaker.freeAt(0)).toBe(0)
+    feed(breaker, [fail])
+    expect([breaker.freeAt(99), breaker.admit(99)]).toEqual([100, undefined])
+    expect(breaker.freeAt(100)).toBe(0)
+    const pass = breaker.admit(100)
+    expect([breaker.freeAt(100), breaker.admit(100)]).toEqual([Infinity, undefined])
+    breaker.record(pass as number, 'neutral', 100)
+    expect(breaker.freeAt(100)).toBe(0)
+  })
+
+  it('begins anew under other terms, deaf to passes that were given before', () => {
+    const breaker = breakerOf({ failures: 1 })
+    const pass = breaker.admit(0) as number
+    const renewed = breaker.renewed(breakerTerms({ failures: 1, resetMs: 5 }))
+    renewed.record(pass, fail, 0)
+    expect(renewed.state(0)).toBe('closed')
+    feed(renewed, [fail])
+    expect([renewed.state(0), renewed.freeAt(0)]).toEqual(['open', 5])
+  })
+
   it('refuses rules that make no sense', () => {
     const wrong = [
       { failures: 0 },

@@ -36,6 +36,7 @@ interface FanOut {
 }
 
 const NO_NOTE: Note = Object.freeze({})
+const NOBODY: readonly string[] = Object.freeze([])
 
 export class Board {
   readonly records = new Map<string, JobRecord>()
@@ -318,8 +319,8 @@ export class Board {
     const hint = {
       ready: this.hintReady,
       overdue: this.hintOverdue,
-      ended: this.hintEnded,
-      holders: this.hintHolders,
+      ended: this.hintEnded.length > 0 ? this.hintEnded : NOBODY,
+      holders: this.hintHolders.length > 0 ? this.hintHolders : NOBODY,
       settings: this.hintSettings,
       room: this.rooms.take(),
     }

@@ -18,6 +18,8 @@ export interface Call {
   readonly caps: Caps
   /** How many jobs it may still take. */
   left: number
+  /** What has been passed over in the pool in hand, and goes back to its place afterwards. */
+  readonly aside: { readonly queues: Queue[]; readonly records: JobRecord[] }
   /** When time alone lets somebody start whom time alone has stopped. */
   nextAt: number
   /** Grants a job that has left its queue; `pass` is -1 where there is no breaker. */
@@ -26,37 +28,31 @@ export interface Call {
   displace(victim: JobRecord, urgent: JobRecord): void
 }
 
-/** What has been passed over, and goes back to its place afterwards. */
-interface Aside {
-  readonly queues: Queue[]
-  readonly records: JobRecord[]
-}
-
 /** Grants the best of a pool that may start. O((queues passed over + granted) * log n). */
 export function takeFrom(pool: Pool, call: Call): void {
   const { rules } = pool
   const room = rules.paused ? 0 : rules.concurrency - pool.held.size
   if (pool.heads.size === 0 || (pool.isPlain ? room <= 0 : rules.paused)) return
-  const aside: Aside = { queues: [], records: [] }
-  if (!pool.isPlain) takeByRules(pool, call, aside)
+  if (!pool.isPlain) takeByRules(pool, call)
   else {
     for (let wanted = Math.min(room, call.left); wanted > 0; wanted -= 1) {
-      const queue = next(pool, call, aside)
+      const queue = next(pool, call)
       if (queue === undefined) break
       start(queue, call, -1)
     }
   }
-  for (const record of aside.records) {
+  const { queues, records } = call.aside
+  for (let record = records.pop(); record !== undefined; record = records.pop()) {
     record.queue.heap.push(record, record.rank, record.seq)
     headChanged(record.queue)
   }
-  for (const queue of aside.queues) headChanged(queue)
+  for (let queue = queues.pop(); queue !== undefined; queue = queues.pop()) headChanged(queue)
 }
 
-/** One after the other: each start may be the one with which a cap, a rate or a probe is used up. */
-function takeByRules(pool: Pool, call: Call, aside: Aside): void {
+/** One by one: each start may be the one with which a cap, a rate or a probe is used up. */
+function takeByRules(pool: Pool, call: Call): void {
   while (call.left > 0) {
-    const queue = next(pool, call, aside)
+    const queue = next(pool, call)
     if (queue === undefined) return
     const record = queue.heap.peek() as JobRecord
     const { cap, share } = limitsFor(record, pool, call)
@@ -80,14 +76,14 @@ function takeByRules(pool: Pool, call: Call, aside: Aside): void {
  * The queue whose first job is the next one. A type that is not served, or that is at its cap,
  * and a job whose victim still holds its slot, are put aside: they hide nobody.
  */
-function next(pool: Pool, call: Call, aside: Aside): Queue | undefined {
+function next(pool: Pool, call: Call): Queue | undefined {
   for (;;) {
     const queue = pool.heads.peek()
     if (queue === undefined) return undefined
     const isServed = queue.bodies || call.types.has(queue.type)
-    if (!isServed || call.caps.isFull(queue.type)) aside.queues.push(pool.heads.pop() as Queue)
+    if (!isServed || call.caps.isFull(queue.type)) call.aside.queues.push(pool.heads.pop() as Queue)
     else if ((queue.heap.peek() as JobRecord).has.victim === undefined) return queue
-    else aside.records.push(popFirst(queue))
+    else call.aside.records.push(popFirst(queue))
   }
 }
 

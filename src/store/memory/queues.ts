@@ -154,6 +154,7 @@ export class Pools {
       ageing,
       caps: this.caps,
       left: Math.min(ask.max, LIMITS.moves),
+      aside: { queues: [], records: [] },
       nextAt: Number.POSITIVE_INFINITY,
       grant,
       displace,
