@@ -65,8 +65,11 @@ describe('the build', () => {
     for (const entry of libraries) expect(load(`${entry}.js`)).toBe('loaded\n')
   })
 
-  it.each(['yaml', 'commander', 'croner', '../../outside.js'])('would fail if it loaded %s', (specifier) => {
-    writeFileSync(join(folder, 'dist', 'planted.js'), `import '${specifier}'\n`)
-    expect(() => load('planted.js')).toThrow('ERR_MODULE_NOT_FOUND')
-  })
+  it.each(['yaml', 'commander', 'croner', '../../outside.js'])(
+    'would fail if it loaded %s',
+    (specifier) => {
+      writeFileSync(join(folder, 'dist', 'planted.js'), `import '${specifier}'\n`)
+      expect(() => load('planted.js')).toThrow('ERR_MODULE_NOT_FOUND')
+    },
+  )
 })

@@ -12,6 +12,9 @@ interface Said {
   readonly budget?: unknown
 }
 
+/** Of rates: they follow from what people say. */
+const DERIVED = ['intervalUs', 'toleranceUs']
+
 /**
  * Where a worker was given something else than what processes have stored last, one text each.
  * What operators have set is left out: it holds for all. O(what was said).
@@ -19,9 +22,17 @@ interface Said {
 export function differences(said: string, stored: StoredSettings): readonly string[] {
   const given = saidOf(said)
   const list: string[] = []
-  const compare = (name: string, mine: unknown, holds: unknown) => {
-    if (mine === undefined || isSame(mine, holds)) return
-    list.push(`${name} is ${show(mine)} there, and ${show(holds)} holds`)
+  const compare = (name: string, mine: unknown, holds: unknown): void => {
+    if (mine === undefined || mine === holds) return
+    if (!isObject(mine) || !isObject(holds)) {
+      const other = holds === undefined ? 'nothing' : show(holds)
+      list.push(`${name} is ${show(mine)} there, and ${other} holds`)
+      return
+    }
+    for (const key of new Set([...Object.keys(mine), ...Object.keys(holds)])) {
+      if (DERIVED.includes(key)) continue
+      compare(`${name}.${key}`, mine[key] ?? null, holds[key] ?? null)
+    }
   }
   for (const [pool, terms] of Object.entries(given.pools ?? {})) {
     const start = Object.hasOwn(stored.pools, pool) ? stored.pools[pool]?.start : undefined
@@ -47,13 +58,6 @@ function saidOf(text: string): Said {
   }
 }
 
-/** Equal as JSON, in whatever order the keys come. */
-function isSame(a: unknown, b: unknown): boolean {
-  if (a === b) return true
-  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
-  const keys = Object.keys(a)
-  if (keys.length !== Object.keys(b).length) return false
-  return keys.every((key) => {
-    return isSame((a as Record<string, unknown>)[key], (b as Record<string, unknown>)[key])
-  })
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null
 }

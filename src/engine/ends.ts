@@ -55,9 +55,19 @@ export class Ends {
     }
   }
 
-  /** The store may be back by the time everything else is over: then the ends still count. */
+  /**
+   * The store may be back by the time everything else is over: then the ends still count. One that
+   * is away is waited for as long as a lease may last that it has prolonged without our hearing.
+   */
   async lastWords(): Promise<void> {
-    if (this.#unwritten.length > 0) await this.#hub.moveAll(this.#unwritten.splice(0))
+    if (this.#unwritten.length === 0) return
+    const moves = this.#unwritten.splice(0)
+    const { runtime, settings } = this.#hub
+    const until = runtime.monotonic() + settings.leaseMs
+    await this.#hub.patiently(
+      () => this.#hub.moveAll(moves),
+      () => runtime.monotonic() > until,
+    )
   }
 
   /** One batch in flight; what ends meanwhile makes the next. */

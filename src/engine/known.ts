@@ -10,6 +10,8 @@ const FRESH_MS = 1_000
 
 export class KnownTypes {
   readonly #hub: Hub
+  /** Nobody else has the store, so there is nothing that is not known here anyhow. */
+  readonly #isAlone: boolean
   #types: ReadonlyMap<string, TypeTerms> = new Map()
   #readAt = Number.NEGATIVE_INFINITY
   /** Counts the hints that something has been set; what was read before the last one is old. */
@@ -19,6 +21,7 @@ export class KnownTypes {
 
   constructor(hub: Hub) {
     this.#hub = hub
+    this.#isAlone = hub.settings.store === undefined
     hub.onHint((hint) => {
       if (hint.settings) this.#changes += 1
     })
@@ -26,10 +29,11 @@ export class KnownTypes {
 
   /** Whether anything has been read yet. */
   get isLoaded(): boolean {
-    return this.#seen >= 0
+    return this.#isAlone || this.#seen >= 0
   }
 
   get isFresh(): boolean {
+    if (this.#isAlone) return true
     if (this.#seen !== this.#changes) return false
     const { runtime, store } = this.#hub
     return !store.traits.lossyHints || runtime.monotonic() - this.#readAt < FRESH_MS
@@ -42,6 +46,7 @@ export class KnownTypes {
 
   /** Reads what is stored, once for all who ask meanwhile, and again if it changes meanwhile. */
   async refresh(): Promise<void> {
+    if (this.#isAlone) return
     do {
       this.#reading ??= this.#read().finally(() => {
         this.#reading = undefined

@@ -41,8 +41,12 @@ export interface OperatorParts {
   readonly makeUp: MakeUp
   /** Bodies of this process that are zombies now. */
   zombies(): number
-  /** Opens the store; rejects with CLOSED after close, where `isWork` says that work begins. */
-  open(isWork: boolean): Promise<void>
+  /** Opens the store, to look or to set something: also after close, as long as it lives. */
+  open(): Promise<void>
+  /** Opens it for work, which ends with close: rejects with CLOSED after that. */
+  openForWork(): Promise<void>
+  /** Begins to run jobs, unless `autoStart` is false; rejects with CLOSED after close. */
+  begin(): Promise<void>
 }
 
 export abstract class Operator {
@@ -55,7 +59,7 @@ export abstract class Operator {
   /** Everything in numbers, and what runs. O(1) in the number of jobs. */
   async snapshot(): Promise<Snapshot> {
     const { hub, zombies, open } = this.#parts()
-    await open(false)
+    await open()
     const [counted, workers] = await Promise.all([hub.store.count(), hub.store.workers()])
     const others = workers.filter((worker) => worker.holder !== hub.holder)
     return snapshotOf(counted, sumOf([zombies(), ...others.map((worker) => worker.zombies)]))
@@ -67,7 +71,7 @@ export abstract class Operator {
     const configure = async (change: PoolOptionsChange) => {
       const terms = resolvePoolChange(name, change)
       const { hub, open } = this.#parts()
-      await open(false)
+      await open()
       await configurePool(hub, name, terms)
     }
     return {
@@ -94,9 +98,9 @@ export abstract class Operator {
     job: JobInput,
     options: ScheduleOptions = {},
   ): Promise<void> {
-    const { schedules, open } = this.#parts()
+    const { schedules, begin } = this.#parts()
     const checked = await schedules.check(name, cron, job, options)
-    await open(true)
+    await begin()
     await schedules.set(checked)
   }
 
@@ -104,14 +108,14 @@ export abstract class Operator {
   async unschedule(name: string): Promise<boolean> {
     checkName('The name of a schedule', name, 'INVALID_OPTION')
     const { schedules, open } = this.#parts()
-    await open(false)
+    await open()
     return schedules.remove(name)
   }
 
   /** All schedules, in order of name. */
   async schedules(): Promise<ScheduleInfo[]> {
     const { schedules, open } = this.#parts()
-    await open(false)
+    await open()
     return schedules.list()
   }
 
@@ -125,30 +129,34 @@ export abstract class Operator {
    */
   async retryWhere(filter: JobFilter, options: RetryWhereOptions = {}): Promise<number> {
     const pace = checkMakeUp(filter, options)
-    const { reader, makeUp, open } = this.#parts()
-    await open(true)
+    const { reader, makeUp, openForWork } = this.#parts()
+    await openForWork()
     const query = await reader.queryOf(filter)
     const { limit = Number.POSITIVE_INFINITY } = filter
     return makeUp.run(query, limit, pace, options.until)
   }
 
   /**
-   * What is wrong, or looks as if, and what to type: see `FINDINGS` for the kinds. Reads counts
-   * and single pages; the memory store looks through its records for faults, O(jobs).
+   * What is wrong with the store, or looks as if, gravest first, and what to type. The kinds:
+   * `damage`, `cycle`, `orphaned-key`, `expired-lease`, `no-handler`, `zombies`, `open-breaker`,
+   * `paused-pool`, `closed-pool`, `unknown-dependency`, `late-schedule`, `long-wait`,
+   * `settings-differ`, `no-timeout`. Reads counts and single pages; the store looks through its
+   * records for faults, O(jobs).
    */
   async doctor(): Promise<DoctorReport> {
     const { hub, zombies, open } = this.#parts()
-    await open(false)
+    await open()
     return { findings: await examine(hub.store, { holder: hub.holder, zombies: zombies() }) }
   }
 
   /**
-   * What the latest 100,000 entries of the log show, with figures: see `ADVICE` for the kinds.
-   * Nothing is changed.
+   * What the latest 100,000 entries of the log show, with figures. The kinds: of types `timeout`,
+   * `futile-retries`, `lost` and `silent`, of pools `queue-grows`, `downstream` and
+   * `enqueue-timeouts`. Nothing is changed.
    */
   async advise(): Promise<Advice[]> {
     const { hub, open } = this.#parts()
-    await open(false)
+    await open()
     return advise(hub)
   }
 }

@@ -3,6 +3,8 @@
 
 import { AxError } from '../core/errors.ts'
 import type { Fact, Lease, StoredJob } from '../core/job.ts'
+import type { Holder } from '../kit/nested/graph.ts'
+import { awaiter, nameHolder } from '../kit/nested/trace.ts'
 import type { Opened } from '../kit/resources.ts'
 import type { Timer } from '../kit/runtime.ts'
 
@@ -45,6 +47,9 @@ export class Run {
   timeout: Timer | undefined = undefined
   pulse: Timer | undefined = undefined
   grace: Timer | undefined = undefined
+  /** The promise in which its body ends: nobody else waits for it. */
+  end: Promise<unknown> | undefined = undefined
+  #body: Body | undefined = undefined
   #controller: AbortController | undefined = undefined
   #reason: AxError | undefined = undefined
 
@@ -54,6 +59,22 @@ export class Run {
     this.attempt = job.starts
     this.startedAt = now
     this.safeUntil = safeUntil
+  }
+
+  /** Its body, for whoever looks for loops. Made when somebody does: few ever do. */
+  get body(): Body {
+    this.#body ??= new Body(this)
+    return this.#body
+  }
+
+  /** Whether its body runs, and holds what the job holds. */
+  get isBusy(): boolean {
+    return this.begun && !this.settled && !this.left
+  }
+
+  /** Whether that is the signal that its body was given. */
+  gave(signal: AbortSignal): boolean {
+    return this.#controller?.signal === signal
   }
 
   /** Made when the body first asks for it: a signal is the dearest part of an attempt. */
@@ -109,6 +130,32 @@ export class Run {
     this.timeout?.cancel()
     this.pulse?.cancel()
     this.grace?.cancel()
+  }
+}
+
+/** The body of an attempt, as something that can be waited for. */
+export class Body implements Holder {
+  readonly name = nameHolder()
+  /** An attempt has one body. */
+  readonly turn = 0
+  readonly #run: Run
+  #marked = false
+
+  constructor(run: Run) {
+    this.#run = run
+  }
+
+  get busy(): boolean {
+    return this.#run.isBusy
+  }
+
+  mark(): void {
+    const { end } = this.#run
+    if (end === undefined || this.#marked) return
+    this.#marked = true
+    awaiter(this.name, async () => {
+      await end
+    })()
   }
 }
 

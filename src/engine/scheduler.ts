@@ -26,6 +26,7 @@ import { Intake } from './intake.ts'
 import { Keeper } from './keeper.ts'
 import { KnownTypes } from './known.ts'
 import { MakeUp } from './make-up.ts'
+import { watchNesting } from './nesting.ts'
 import { Operator, type OperatorParts } from './operator.ts'
 import {
   checkExtras,
@@ -143,6 +144,7 @@ export abstract class SchedulerBase extends Operator {
     this.#pulse = new Pulse(this.#hub, this.#worker, this.#registry)
     this.#keeper = new Keeper(this.#hub, this.#pulse, this.#schedules)
     this.#waiters = new Waiters(this.#hub)
+    watchNesting(this.#hub, this.#worker, this.#waiters)
     this.#quiet = new Quiet(this.#hub, () => this.#worker.runs.size > 0)
     this.#hub.onHint((hint) => {
       if (hint.ready) this.#worker.wake()
@@ -348,7 +350,12 @@ export abstract class SchedulerBase extends Operator {
       schedules: this.#schedules,
       makeUp: this.#makeUp,
       zombies: () => this.#worker.zombieCount,
-      open: (isWork) => (isWork ? this.#begin() : this.#open()),
+      open: () => this.#open(),
+      openForWork: async () => {
+        this.#checkOpen()
+        await this.#open()
+      },
+      begin: () => this.#begin(),
     }
   }
 

@@ -6,26 +6,26 @@ import { hasEnded, type StoredJob } from '../core/job.ts'
 import { toError } from '../core/values.ts'
 import { storedValue } from '../core/view.ts'
 import { outside } from '../kit/context.ts'
+import type { Waiter } from '../kit/nested/graph.ts'
 import type { Timer } from '../kit/runtime.ts'
 import { Signals } from '../kit/signals.ts'
 import { LIMITS } from '../store/limits.ts'
 import { closedError, type Hub, isUnavailable } from './hub.ts'
 
-interface Waiter {
+/** One who waits for the end of a job, with a promise of its own. */
+export interface ResultWait extends Waiter {
   readonly id: string
   readonly signal: AbortSignal | undefined
-  readonly resolve: (value: unknown) => void
-  readonly reject: (error: unknown) => void
 }
 
 export class Waiters {
+  /** Called whenever somebody begins to wait. */
+  onWait: () => void = () => {}
   readonly #hub: Hub
-  readonly #waiting = new Map<string, Set<Waiter>>()
+  readonly #waiting = new Map<string, Set<ResultWait>>()
   /** One listener per signal, however many waits it may end. */
-  readonly #signals = new Signals<Waiter>((waiter, reason) => {
-    const waiters = this.#waiting.get(waiter.id)
-    waiters?.delete(waiter)
-    if (waiters?.size === 0) this.#waiting.delete(waiter.id)
+  readonly #signals = new Signals<ResultWait>((waiter, reason) => {
+    this.#forget(waiter)
     waiter.reject(reason)
   })
   /** Ids to look at in the next turn. */
@@ -44,13 +44,45 @@ export class Waiters {
     if (this.#closed) return Promise.reject(closedError(this.#hub.settings.name))
     if (signal?.aborted === true) return Promise.reject(signal.reason)
     return new Promise((resolve, reject) => {
-      const waiter: Waiter = { id, signal, resolve, reject }
+      const waiter: ResultWait = { id, signal, resolve, reject }
       const waiters = this.#waiting.get(id) ?? new Set()
       this.#waiting.set(id, waiters.add(waiter))
       if (signal !== undefined) outside(() => this.#signals.add(signal, waiter))
       this.#look(id)
       this.#keepPolling()
+      this.onWait()
     })
+  }
+
+  /** For how many jobs somebody waits. */
+  get size(): number {
+    return this.#waiting.size
+  }
+
+  /** Those who wait for the job that has been waited for the longest; undefined for nobody. */
+  get oldest(): ReadonlySet<ResultWait> | undefined {
+    for (const waiters of this.#waiting.values()) return waiters
+    return undefined
+  }
+
+  /** Everyone who waits, who came last first, job by job. */
+  *newest(): IterableIterator<ResultWait> {
+    for (const waiters of [...this.#waiting.values()].reverse()) yield* [...waiters].reverse()
+  }
+
+  isWaiting(waiter: ResultWait): boolean {
+    return this.#waiting.get(waiter.id)?.has(waiter) === true
+  }
+
+  isAwaited(id: string): boolean {
+    return this.#waiting.has(id)
+  }
+
+  /** Ends the wait of one of them. */
+  refuse(waiter: ResultWait, error: unknown): void {
+    this.#forget(waiter)
+    if (waiter.signal !== undefined) this.#signals.delete(waiter.signal, waiter)
+    waiter.reject(error)
   }
 
   close(): void {
@@ -59,6 +91,12 @@ export class Waiters {
     for (const id of [...this.#waiting.keys()]) {
       this.#settle(id, (waiter) => waiter.reject(closedError(this.#hub.settings.name)))
     }
+  }
+
+  #forget(waiter: ResultWait): void {
+    const waiters = this.#waiting.get(waiter.id)
+    waiters?.delete(waiter)
+    if (waiters?.size === 0) this.#waiting.delete(waiter.id)
   }
 
   #heard(ended: readonly string[]): void {
@@ -101,7 +139,7 @@ export class Waiters {
     }
   }
 
-  #settle(id: string, tell: (waiter: Waiter) => void): void {
+  #settle(id: string, tell: (waiter: ResultWait) => void): void {
     const waiters = this.#waiting.get(id)
     if (waiters === undefined) return
     this.#waiting.delete(id)

@@ -38,6 +38,8 @@ export interface WorkerOwner {
 export class Worker {
   /** Everything this process holds, by lease number, until its end has been answered. */
   readonly runs = new Map<number, Run>()
+  /** How many bodies have ended here. */
+  ended = 0
   /** A worker's `lease` and `extend` never overlap: whoever calls either takes this turn. */
   readonly turn: Limiter
   readonly #force: Force
@@ -319,7 +321,7 @@ export class Worker {
       return
     }
     // Not Promise.resolve: of a foreign promise, that would read more than `then`, outside of it.
-    new Promise((resolve) => resolve(value)).then(
+    run.end = new Promise((resolve) => resolve(value)).then(
       (result) => this.#settled(run, { ok: true, value: result }),
       (error) => this.#settled(run, { ok: false, error }),
     )
@@ -327,6 +329,8 @@ export class Worker {
 
   #settled(run: Run, outcome: Outcome): void {
     run.settled = true
+    run.end = undefined
+    this.ended += 1
     if (!run.left) this.#ends.write(run, this.#outcomes.factOf(run, outcome))
     this.#force.settled(run)
   }

@@ -25,10 +25,10 @@ export class Failed {
  * the busier it gets, the larger the batches: no timer, no latency to tune.
  *
  * `run` is given 1 to `max` items (default 1000; the rest waits for the batch after) and resolves
- * with as many results, in order; a `Failed` one rejects its call alone, a promise is passed on. Where items differ in
- * size, `weigh` says how much of `max` one takes; a batch has at least one item. If `run` rejects,
- * all calls of that batch reject with that error, and the next batch starts all the same. It runs
- * in nobody's async context.
+ * with as many results, in order; a `Failed` one rejects its call alone, a promise is passed on.
+ * Where items differ in size, `weigh` says how much of `max` one takes; a batch has at least one
+ * item. If `run` rejects, all calls of that batch reject with that error, and the next batch starts
+ * all the same. It runs in nobody's async context.
  */
 export function coalesce<I, O>(
   run: (items: readonly I[]) => Promise<readonly (O | PromiseLike<O> | Failed)[]>,

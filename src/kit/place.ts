@@ -7,8 +7,8 @@ export type Place = () => string | undefined
 /** Frames looked through: of this package there are up to six above its caller. */
 const FRAMES = 12
 
-/** Where the files of this package lie; undefined where a bundler has moved them. */
-const OWN = /^(?:file:\/\/)?(.*\/)kit\/place\.[jt]s$/.exec(import.meta.url)?.[1]
+/** Where the files of this package lie; null where a bundler has moved them. */
+const OWN = /^(?:file:\/\/)?(.*\/)kit\/place\.[jt]s$/.exec(import.meta.url)?.[1] ?? null
 
 /**
  * Notes who called, to be read when there is a reason. Measured on Node 20, ten frames deep:
@@ -29,8 +29,8 @@ export function capturePlace(): Place {
 }
 
 /** The first frame of a stack, as text, that belongs to neither this package nor Node. */
-export function placeIn(stack: unknown, own: string | undefined = OWN): string | undefined {
-  if (typeof stack !== 'string' || own === undefined) return undefined
+export function placeIn(stack: unknown, own: string | null = OWN): string | undefined {
+  if (typeof stack !== 'string' || own === null) return undefined
   for (const line of stack.split('\n').slice(1)) {
     const at = line.slice(line.lastIndexOf('(') + 1).replace(/^\s*at (?:async )?|\)$/g, '')
     if (!/:\d+:\d+$/.test(at) || at.startsWith('node:')) continue

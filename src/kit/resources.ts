@@ -57,7 +57,7 @@ export class Opened {
 /**
  * Watches what is opened in the course of pieces of work, by way of async_hooks: each resource
  * that is made or done with in the whole process calls it, which is why it is an option. Measured
- * on Node 20: a promise costs 1 us more, an empty job some 10 us.
+ * on Node 20: each promise costs up to 1 us more, an empty job 5 us.
  */
 export class Resources {
   readonly #work = new AsyncLocalStorage<Opened>()

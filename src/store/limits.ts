@@ -6,7 +6,7 @@ export const LIMITS = {
   batch: 10_000,
   /** Dependencies in one atomic insertion, for the same reason. */
   edges: 100_000,
-  /** Jobs promoted, dependents told, entries pruned by one call: no call blocks for long. */
+  /** Jobs promoted, ranked anew, dependents told by one call: no call blocks for long. */
   chunk: 1_000,
   /** Log entries and outcomes dropped by one call: ten for each job that it can forget. */
   prune: 10_000,

@@ -48,7 +48,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'C13',
     title: 'a preempted job keeps its place and does not run beside its evictor',
-    later: 'Preemption is not part of this version; it waits for the preempt option of pools.',
+    where: ['test/engine/preempt.test.ts'],
   },
   {
     id: 'C14',
@@ -605,7 +605,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'DQ-20',
     title: 'one job per scheduled instant',
-    later: 'It waits for schedules.',
+    where: ['test/engine/schedules.test.ts'],
   },
   {
     id: 'ES-01',
@@ -675,7 +675,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'ES-14',
     title: 'schedules fire once, across DST and clocks',
-    later: 'It waits for schedules.',
+    where: ['test/engine/schedules.test.ts'],
   },
   {
     id: 'ES-15',

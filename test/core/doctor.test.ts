@@ -294,7 +294,12 @@ describe('what a worker was given', () => {
 
   it('is named, with what holds instead', () => {
     const other = rateTerms(5, 1_000)
-    expect(said({ pools: { p: { rate: other }, q: { concurrency: 1 } } })).toHaveLength(2)
+    expect(said({ pools: { p: { rate: other }, q: { concurrency: 1 } } })).toEqual([
+      'pools.p.rate.count is 5 there, and 100 holds',
+      'pools.p.rate.perMs is 1000 there, and 60000 holds',
+      'pools.p.rate.burst is 1 there, and 2 holds',
+      'pools.q.concurrency is 1 there, and nothing holds',
+    ])
     expect(said({ ageing: null })).toEqual([
       'ageing is null there, and {"everyMs":5,"ceiling":90} holds',
     ])

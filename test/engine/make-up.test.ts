@@ -151,6 +151,26 @@ describe('retryWhere', () => {
   })
 })
 
+describe('a make-up run by somebody who only looks', () => {
+  it('starts nothing here: others do the work', async () => {
+    const { open, pass, store, runtime } = world()
+    const shared = store()
+    const worker = open({ store: shared })
+    const { state, execute } = broken()
+    worker.define('t', execute)
+    await worker.addJob({ id: 'a', type: 't' })
+    await pass(worker.idle())
+    await pass(worker.close())
+    state.isBroken = false
+    const operator = open({ store: shared })
+    expect(await pass(operator.retryWhere({}))).toBe(1)
+    await runtime.advance(60_000)
+    expect(await shared.workers()).toEqual([])
+    expect((await operator.job('a'))?.status).toBe('ready')
+    await pass(operator.close())
+  })
+})
+
 describe('the pace of a make-up run', () => {
   it('is never more than was said in any window', async () => {
     const { scheduler, pass, runtime } = await tenFailed()

@@ -72,6 +72,43 @@ async function run(
 }
 
 describe('a process', () => {
+  it('hears that a job waits in vain for another one, instead of ending in silence', async () => {
+    const { out, err } = await run(`
+      const scheduler = new AxScheduler(1)
+      const outer = await scheduler.addJob({
+        execute: async () => {
+          const inner = await scheduler.addJob({ execute: () => 'inner' })
+          return inner.result().catch((error) => error.code)
+        },
+      })
+      console.log(await outer.result())`)
+    expect([out, err]).toEqual(['NESTED_LIMIT', ''])
+  })
+
+  it('with trackAsync names what a body hangs on, down to the socket', async () => {
+    const { out, err } = await run(`
+      import { createServer, connect } from 'node:net'
+      const server = createServer(() => {}).listen(0, '127.0.0.1')
+      await new Promise((resolve) => server.on('listening', resolve))
+      const scheduler = new AxScheduler({ trackAsync: true, graceMs: 50 })
+      let socket
+      await scheduler.addJob({
+        timeout: 200,
+        execute: () => new Promise(() => {
+          socket = connect(server.address().port, '127.0.0.1')
+        }),
+      })
+      await new Promise((resolve) => scheduler.on('job:zombie', resolve))
+      console.log(JSON.stringify(scheduler.zombies()[0].asyncResources))
+      socket.destroy()
+      server.close()
+      await new Promise((resolve) => socket.on('close', resolve))
+      await new Promise((resolve) => setTimeout(resolve, 100))
+      console.log(JSON.stringify(scheduler.zombies()[0].asyncResources))
+      process.exit()`)
+    expect([out, err]).toEqual(['["TCPWRAP x1"]\n[]', ''])
+  })
+
   it('B29: ends by itself when all is done, though nobody has closed anything', async () => {
     const ended = await run(`
       const scheduler = new AxScheduler(2)

@@ -140,7 +140,7 @@ describe('a schedule', () => {
     await pass(scheduler.close())
   })
 
-  it('comes once on a day whose clock skips it, and once on one that repeats it', async () => {
+  it('ES-14: comes once on a day whose clock skips it, and on one that repeats it', async () => {
     const { open, pass, runtime } = world()
     const scheduler = open({ autoStart: false, keep: { success: '400d' } })
     const berlin = { timeZone: 'Europe/Berlin', missed: 'all' } as const
@@ -216,7 +216,7 @@ describe('several processes', () => {
     }
   }
 
-  it('with the same schedule add one job per instant', async () => {
+  it('DQ-20: with the same schedule add one job per instant', async () => {
     const { nodes, pass, runtime, shared } = cluster(['a', 'b', 'c'])
     await startAll(nodes)
     await hourly(nodes)
@@ -228,7 +228,7 @@ describe('several processes', () => {
     for (const { scheduler } of nodes) await pass(scheduler.close())
   })
 
-  it('add one job per instant while one of them stalls and comes back', async () => {
+  it('DQ-20: add one job per instant while one of them stalls and comes back', async () => {
     const { nodes, pass, runtime, shared } = cluster(['a', 'b'])
     await startAll(nodes)
     await hourly(nodes)
@@ -243,7 +243,23 @@ describe('several processes', () => {
     for (const { scheduler } of nodes) await pass(scheduler.close())
   })
 
-  it('that restart with another time on their walls add nothing twice', async () => {
+  it('DQ-20: add each instant that a stall of all of them has passed, once', async () => {
+    const { nodes, pass, runtime, shared } = cluster(['a', 'b'])
+    await startAll(nodes)
+    for (const { scheduler } of nodes) {
+      await scheduler.schedule('s', '* * * * *', { type: 't' }, { ...UTC, missed: 'all' })
+    }
+    await runtime.advance(59_999)
+    for (const node of nodes) node.stall()
+    await runtime.advance(90_001)
+    for (const node of nodes) node.wake()
+    await runtime.advance(1_000)
+    const { jobs } = await shared.list({ after: 0, limit: 100 })
+    expect(jobs.map(({ id }) => id.slice(13, 18))).toEqual(['00:01', '00:02'])
+    for (const { scheduler } of nodes) await pass(scheduler.close())
+  })
+
+  it('DQ-20: that restart with another time on their walls add nothing twice', async () => {
     const { open, pass, runtime, store } = world()
     const shared = store()
     for (const jump of [0, -2 * HOUR, 3 * HOUR, -DAY]) {

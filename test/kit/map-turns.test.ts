@@ -178,6 +178,8 @@ describe('turns of the event loop', () => {
         // Always several ask at once, so that many wait whenever a turn is due.
         for (let isOver = false; !isOver; ) {
           const all = Array.from({ length: asked }, () => results.next())
+          // They are looked at one after the other: none of them is nobody's meanwhile.
+          for (const each of all) each.catch(() => {})
           if (end === 'abort' && got.length >= endAt) controller.abort('enough')
           if (end === 'return' && got.length >= endAt) await results.return?.()
           for (const each of all) {

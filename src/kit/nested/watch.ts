@@ -31,6 +31,8 @@ export interface Party {
   readonly joined: object | undefined
   /** Goes up whenever a body has ended. */
   readonly ended: number
+  /** Goes up whenever it has learnt something by which it would tell more than at the last look. */
+  readonly news?: number
   /** Where its bodies run. */
   holders(): Iterable<Holder>
   /** Tells of everyone who waits: of those who wait for bodies to start, at most `most`. */
@@ -121,7 +123,7 @@ function listen(): void {
   beforeEnd(() => {
     // Nothing is left that could end a body. Once: to look makes the process go on for a turn.
     const busy = alive().filter(({ waiting, joined }) => waiting > 0 || joined !== undefined)
-    const state = busy.map(({ waiting, ended }) => `${waiting} ${ended}`).join()
+    const state = busy.map(({ waiting, ended, news }) => `${waiting} ${ended} ${news}`).join()
     if (state === '' || state === lastState) return
     lastState = state
     look(systemRuntime, Number.POSITIVE_INFINITY, () => {})

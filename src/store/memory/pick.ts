@@ -49,7 +49,7 @@ export function takeFrom(pool: Pool, call: Call): void {
   for (let queue = queues.pop(); queue !== undefined; queue = queues.pop()) headChanged(queue)
 }
 
-/** One after the other: each start may be the one with which a cap, a rate or a probe is used up. */
+/** One by one: each start may be the one with which a cap, a rate or a probe is used up. */
 function takeByRules(pool: Pool, call: Call): void {
   while (call.left > 0) {
     const queue = next(pool, call)

@@ -75,10 +75,14 @@ export class Ranks {
   }
 
   #take(kinds: readonly Kind[], weight: number): void {
-    const kind = kinds.find((each) => each.weight === weight)
-    if (kind === undefined) return
+    const first = kinds[0] as Kind
+    if (first.weight === weight) {
+      first.count -= 1
+      return
+    }
+    const kind = kinds.find((each) => each.weight === weight) as Kind
     kind.count -= 1
-    if (kind !== kinds[0]) this.#unranked -= 1
+    this.#unranked -= 1
   }
 
   #of(priority: number): Kind[] {
