@@ -57,7 +57,7 @@ export function drawBrought(on: On, random: Random): Brought[] {
   const lives = random.pick([1, 1, 2, 3])
   return Array.from({ length: lives }, (): Brought => {
     const pools = {
-      default: drawPool(on, random, random.pick([1, 2, 5, 20])),
+      default: drawPool(on, random, random.pick(on.has('preemption') ? [1, 2, 3] : [1, 2, 5, 20])),
       narrow: drawPool(on, random, random.pick([0, 1, 1, 2])),
       wide: drawPool(on, random, random.pick([3, 50])),
     }
