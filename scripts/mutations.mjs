@@ -208,7 +208,7 @@ export const MUTATIONS = [
     name: 'an urgent job starts beside its victim',
     file: 'store/memory/pick.ts',
     find: 'else if ((queue.heap.peek() as JobRecord).has.victim === undefined) return queue',
-    replace: 'else return queue',
+    replace: 'else if (queue.heap.size > 0) return queue',
   },
   {
     name: 'an urgent job evicts one after the other',

@@ -159,7 +159,7 @@ export class Graphs {
     const deps = given.filter((dep) => dep.id !== id)
     const drawn = random.pick(this.#types)
     const type = this.#chance('preemption', 0.35)
-      ? random.pick(['yielding', 'yielding', 'urgent'])
+      ? random.pick(['yielding', 'yielding', 'yielding', 'yielding', 'urgent'])
       : drawn
     const job: Draft = { type, script: writeScript(this.#writer, op, type) }
     if (id !== undefined) job.id = id
@@ -183,7 +183,7 @@ export class Graphs {
     const random = this.#random
     const isPlain = job.type !== 'yielding' && job.type !== 'urgent'
     if (this.#chance('priorities', isPlain ? 0.6 : 0.15)) job.priority = random.int(1, 100)
-    if (this.#chance('urgent work', 0.15)) job.priority = random.int(91, 100)
+    if (this.#chance('urgent work', 0.08)) job.priority = random.int(91, 100)
     if (this.#chance('timeouts', 0.25)) job.timeout = random.pick([30, 150, 700])
     if (this.#chance('retries', 0.35)) {
       job.retries = random.int(1, 4)

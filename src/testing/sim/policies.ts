@@ -23,16 +23,17 @@ type On = ReadonlySet<Feature>
 export function drawTypes(on: On, random: Random): Record<string, PolicySpec> {
   const heartbeat = random.pick([60, 150, 400])
   const preemptible = on.has('preemption')
+  const gives = preemptible ? { preemptible } : {}
   const asks = on.has('confirm')
   return {
-    plain: {},
-    patient: { retries: 2, backoff: { type: 'fixed', delay: 100 } },
+    plain: gives,
+    patient: { ...gives, retries: 2, backoff: { type: 'fixed', delay: 100 } },
     hasty: { timeout: 400, retries: 1, backoff: { type: 'exponential', delay: 50, max: 400 } },
     once: { idempotent: false, timeout: 600, retries: 1 },
     narrow: { pool: 'narrow' },
-    fragile: { maxLost: 1, priority: 60 },
+    fragile: { ...gives, maxLost: 1, priority: 60 },
     urgent: { priority: 96 },
-    yielding: { priority: 15, ...(preemptible ? { preemptible } : {}) },
+    yielding: { ...gives, priority: 15 },
     beating: {
       retries: 2,
       backoff: { type: 'fixed', delay: 20 },
@@ -44,7 +45,7 @@ export function drawTypes(on: On, random: Random): Record<string, PolicySpec> {
       retries: 2,
       backoff: { type: 'fixed', delay: 0 },
       ...(asks ? { asks, idempotent: random.chance(0.3) } : {}),
-      ...(asks && preemptible ? { preemptible } : {}),
+      ...(asks ? gives : {}),
     },
     capped: {},
     shaped: on.has('schemas') ? { shaped: true } : {},
@@ -63,7 +64,7 @@ export function drawBrought(on: On, random: Random): Brought[] {
     }
     const ageing = on.has('ageing') ? drawAgeing(random) : undefined
     const retryBudget = on.has('retry budget') ? drawRate(random) : undefined
-    const caps = on.has('type caps') ? { capped: random.int(1, 3), plain: random.int(2, 6) } : {}
+    const caps = on.has('type caps') ? { capped: random.int(1, 2), plain: random.int(1, 6) } : {}
     return {
       pools,
       caps,

@@ -53,7 +53,7 @@ const MANNERS: readonly Manner[] = [
     write: ({ random }) => [{ do: 'throw', retryAfter: random.int(1, 900) }],
   },
   {
-    weight: 4,
+    weight: 7,
     feature: 'deaf bodies',
     write: ({ random }) => [
       { do: 'deaf', ms: random.pick([10, 200, 4_000, FOREVER]) },
