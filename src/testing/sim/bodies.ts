@@ -91,7 +91,7 @@ export class Bodies {
     const answer = answers[Math.min(times, answers.length - 1)] ?? 'not'
     words.confirmed = 'failed'
     try {
-      await this.#wait(body, { signal }, 5)
+      await this.#wait(body, { signal }, 5 + ((body.seq * 37) % 250))
       const given = await this.#answer(body, signal, answer)
       words.confirmed = given.done === true ? 'done' : given.done === false ? 'not' : 'failed'
       const isKnown = words.confirmed !== 'failed'

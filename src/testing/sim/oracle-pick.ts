@@ -146,7 +146,7 @@ class Pick {
     return held.length < cap && mine < share
   }
 
-  /** One slot more has to be enough, of the pool and of the worker; nobody else is on his way out. */
+  /** One slot more has to be enough, of pool and worker, and nobody else is on his way out. */
   #displace(pool: PoolBook, urgent: Seen): void {
     const { preempt } = pool
     if (preempt === null || urgent.displaced) return
