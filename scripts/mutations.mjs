@@ -226,7 +226,8 @@ export const MUTATIONS = [
     name: 'giving way costs an attempt',
     file: 'core/machine.ts',
     find: "const move: Move = { ...held(job, 'preempt', 'ready'), charge: 'preempted', keepRank: true }",
-    replace: "const move: Move = { ...held(job, 'preempt', 'ready'), charge: 'attempt', keepRank: true }",
+    replace:
+      "const move: Move = { ...held(job, 'preempt', 'ready'), charge: 'attempt', keepRank: true }",
   },
   {
     name: 'the budget is not charged',

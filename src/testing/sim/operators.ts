@@ -111,7 +111,7 @@ export class Operators implements Submitter {
       case 'invalid':
         return this.#invalid(process, op.variant)
       case 'cancel':
-        return this.#cancel(process, op.id)
+        return this.#cancel(process, this.#named(op.id))
       case 'retry':
         return this.#retry(process, op.id, op.downstream)
       case 'result':
@@ -191,6 +191,13 @@ export class Operators implements Submitter {
       const stored = seen !== undefined && this.#watch.scriptOf(seen.job)?.op === op.index
       expect(this.#watch, 40, !stored, () => `${id}: refused with ${code}, and stored`, [id])
     }
+  }
+
+  /** `*3` is the third of those that run at this moment, going round. */
+  #named(id: string): string {
+    if (!id.startsWith('*')) return id
+    const running = [...this.#watch.view.of('running')]
+    return running[Number(id.slice(1)) % running.length]?.job.id ?? 'nobody'
   }
 
   /** 37: true means that somebody has cancelled it in the meantime; false, that it had ended. */

@@ -56,8 +56,8 @@ const MANNERS: readonly Manner[] = [
     weight: 7,
     feature: 'deaf bodies',
     write: ({ random }) => [
-      { do: 'deaf', ms: random.pick([10, 200, 4_000, FOREVER]) },
-      wait(random.pick([100, 1_500, FOREVER])),
+      { do: 'deaf', ms: random.pick([10, 200, 4_000, FOREVER, FOREVER]) },
+      wait(random.pick([100, 1_500, FOREVER, FOREVER])),
     ],
   },
   { weight: 3, feature: null, write: () => [{ do: 'throw', code: 'ECONNRESET' }] },

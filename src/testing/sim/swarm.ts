@@ -32,7 +32,7 @@ function drawSettings(on: ReadonlySet<Feature>, random: Random): Settings {
   return {
     leaseMs,
     graceMs: random.pick([0, 30, 300, 2_000]),
-    maxZombies: random.pick([1, 3, 100]),
+    maxZombies: random.pick([1, 1, 3, 100]),
     keepMs: {
       success: keep(),
       failed: keep(),

@@ -107,6 +107,11 @@ class Workload {
       { weight: 3, feature: 'invalid', draw: () => [this.#invalid()] },
       { weight: 8, feature: 'cancel', draw: target('cancel') },
       {
+        weight: 4,
+        feature: 'cancel',
+        draw: () => [{ kind: 'cancel', id: `*${random.int(0, 9)}` }],
+      },
+      {
         weight: 9,
         feature: 'retry again',
         draw: () => [{ kind: 'retry', id: graphs.anyId(random), downstream: random.chance(0.5) }],
