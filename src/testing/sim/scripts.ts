@@ -24,10 +24,11 @@ const YIELDING: readonly Manner[] = [
   {
     weight: 8,
     feature: 'preemption',
-    write: ({ random }) => [
-      { do: 'wait', ms: random.int(200, 3_000), soft: random.chance(0.4) },
-      wait(random.pick([0, 0, 20])),
-    ],
+    write: ({ random }) => {
+      const soft = random.chance(0.4)
+      const long = { do: 'wait', ms: random.int(200, 3_000), soft } as const
+      return [long, { do: 'wait', ms: random.pick([0, 0, 20]), soft }]
+    },
   },
   {
     weight: 3,
