@@ -90,11 +90,6 @@ class Workload {
       { kind, id: graphs.anyId(random) } as const,
     ]
     const pool = () => random.pick(POOLS)
-    const { on } = this.#swarm
-    const change = () => [
-      { kind: 'configure', pool: pool(), change: drawChange(on, random) } as const,
-    ]
-    const levers = new Levers(this.#swarm, random, graphs)
     return [
       { weight: 40, feature: null, draw: (op) => [this.#add([graphs.single(op)])] },
       { weight: 10, feature: 'dependencies', draw: (op) => [this.#add(graphs.batch(op))] },
@@ -125,6 +120,25 @@ class Workload {
         feature: 'pause',
         draw: () => [{ kind: random.pick(['pause', 'resume', 'resume']), pool: pool() }],
       },
+      ...this.#adminKinds(),
+      {
+        weight: 4,
+        feature: null,
+        draw: () => [{ kind: random.pick(['snapshot', 'zombies', 'events', 'jobs']) }],
+      },
+    ]
+  }
+
+  /** What administrators do, storms of changes among it. */
+  #adminKinds(): readonly Kind[] {
+    const random = this.#random
+    const { on } = this.#swarm
+    const change = () => {
+      const kind = 'configure' as const
+      return [{ kind, pool: random.pick(POOLS), change: drawChange(on, random) }]
+    }
+    const levers = new Levers(this.#swarm, random, this.#graphs)
+    return [
       { weight: 3, feature: 'caps', draw: change },
       ...POLICIES.map((feature) => ({ weight: 1, feature, draw: change })),
       { weight: 3, feature: 'ageing', draw: () => [levers.ageing()] },
@@ -136,11 +150,6 @@ class Workload {
         weight: 2,
         feature: 'advice',
         draw: () => [{ kind: random.pick(['doctor', 'advise']) }],
-      },
-      {
-        weight: 4,
-        feature: null,
-        draw: () => [{ kind: random.pick(['snapshot', 'zombies', 'events', 'jobs']) }],
       },
     ]
   }
