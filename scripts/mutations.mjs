@@ -149,12 +149,14 @@ export const MUTATIONS = [
     file: 'kit/zombies.ts',
     find: 'const isZombie = this.#zombies.size < this.max',
     replace: 'const isZombie = this.#zombies.size <= this.max',
+    from: 75,
   },
   {
     name: 'who becomes a zombie late keeps its lease',
     file: 'engine/forced.ts',
     find: 'if (!next.left) this.#leave(next)',
     replace: 'next.left = true',
+    from: 110,
   },
   {
     name: 'a worker takes more than its share',
@@ -167,6 +169,7 @@ export const MUTATIONS = [
     file: 'store/memory/slots.ts',
     find: 'if (this.#caps.size > 0) this.#caps.get(record.type)?.held.add(record)',
     replace: 'if (record.lease?.hold === false) this.#caps.get(record.type)?.held.add(record)',
+    from: 390,
   },
   {
     name: 'a rate lets one start too early',
@@ -276,6 +279,12 @@ export const MUTATIONS = [
     file: 'engine/confirm.ts',
     find: 'if (!unknown) return false',
     replace: 'if (unknown) return false',
+  },
+  {
+    name: 'a late answer of confirm starts a body',
+    file: 'engine/worker.ts',
+    find: 'if (this.#isOverdue(run)) this.fence(run)',
+    replace: '',
   },
   {
     name: 'the heartbeat is not watched',
@@ -426,6 +435,7 @@ function collect(args) {
 }
 
 async function main() {
+  // Those whose name has this in it; all of them without an argument.
   const [wanted = ''] = process.argv.slice(2)
   const chosen = MUTATIONS.filter(({ name }) => name.includes(wanted))
   const verdicts = await tryMutations(chosen, ({ mutation, found, ms }) => {
