@@ -115,18 +115,6 @@ describe('a body that waits for a call of its own limiter', () => {
     await Promise.all([...first, ...others])
   })
 
-  it('B28: is found at the end of a long recursion', async () => {
-    const runtime = virtualRuntime(1)
-    const limit = createLimiter(1, { runtime })
-    const page = async (left: number): Promise<unknown> => {
-      await turn()
-      return left === 0 ? await limit(() => 'inner') : await page(left - 1)
-    }
-    const outer = limit(() => page(1_000))
-    for (let turns = 0; turns < 1_010; turns += 1) await turn()
-    expect(await within(runtime, outer)).toBe('NESTED_LIMIT')
-  })
-
   it('is left alone while a slot can still come free', async () => {
     const runtime = virtualRuntime(1)
     const limit = createLimiter(2, { runtime })

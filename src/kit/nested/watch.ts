@@ -16,7 +16,7 @@ const STALL_MS = 20
  */
 const LATE_MS = 250
 const BUSY_MS = 5_000
-/** Waiting calls of a party that are asked at the first look, the newest first (4 us each). */
+/** Waiting calls of a party that are asked at the first look (4 us each): see some.ts. */
 const FIRST_LOOK = 256
 const LONGEST_LOOK = 4096
 
