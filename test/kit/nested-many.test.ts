@@ -1,13 +1,13 @@
 // Owns the promises about waits that could never end and are hard to see: among very many others,
 // and at the end of a long chain.
 
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { createInflight } from '../../src/kit/inflight.ts'
 import { createLimiter } from '../../src/kit/limiter.ts'
 import { some } from '../../src/kit/nested/some.ts'
 import { createRunner } from '../../src/kit/runner.ts'
 import { type VirtualRuntime, virtualRuntime } from '../../src/testing/virtual.ts'
-import { outcome, turn } from './helpers.ts'
+import { body, outcome, turn } from './helpers.ts'
 
 /** What a promise comes to, or 'waits' if it does not come to anything in a day. */
 async function within(runtime: VirtualRuntime, promise: Promise<unknown>): Promise<unknown> {
@@ -72,6 +72,42 @@ describe('a body that waits for a call of its own', () => {
 })
 
 describe('those who are looked at', () => {
+  it('are so few that many slow limiters cost no more than one', async () => {
+    const runtime = virtualRuntime(1)
+    const asked = vi.spyOn(Error, 'captureStackTrace')
+    const seconds = 5
+    const calls = Array.from({ length: 200 }, () => {
+      const limit = createLimiter(1, { runtime })
+      const slow = limit(() => new Promise<void>((done) => runtime.after(seconds * 1_000, done)))
+      return [slow, ...Array.from({ length: 20 }, () => limit(() => {}))]
+    })
+    await runtime.advance(seconds * 1_000 - 1)
+    // 4 us each are a twentieth of the time, and one look that has begun.
+    expect(asked.mock.calls.length).toBeLessThanOrEqual((seconds * 1_000) / 0.08 + 5_000)
+    expect(asked.mock.calls.length).toBeGreaterThan(0)
+    asked.mockRestore()
+    await runtime.advance(1)
+    await Promise.all(calls.flat())
+  })
+
+  it('are those of a ring, however many others have stalled', async () => {
+    const runtime = virtualRuntime(1)
+    const gate = body<void>()
+    const slow = Array.from({ length: 200 }, () => {
+      const limit = createLimiter(1, { runtime })
+      return [limit(gate.run), ...Array.from({ length: 20 }, () => limit(() => {}))]
+    })
+    const limit = createLimiter(1, { runtime })
+    const other = createLimiter(1, { runtime })
+    const nested = limit(async () => await other(async () => await limit(() => 'inner')))
+    const end = outcome(nested)
+    await runtime.advance(5_000)
+    expect(limit.stats().active).toBe(0)
+    expect(await end).toBe('NESTED_LIMIT')
+    gate.end()
+    await Promise.all(slow.flat())
+  })
+
   it('are all, or the newest and those who are next', () => {
     const line = [1, 2, 3, 4, 5, 6]
     const look = (most: number) => [...some(line.length, most, line.toReversed(), line)]
