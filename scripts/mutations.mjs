@@ -147,8 +147,8 @@ export const MUTATIONS = [
   {
     name: 'there is room for one zombie too many',
     file: 'kit/zombies.ts',
-    find: 'const isZombie = this.#zombies.size < this.#max',
-    replace: 'const isZombie = this.#zombies.size <= this.#max',
+    find: 'const isZombie = this.#zombies.size < this.max',
+    replace: 'const isZombie = this.#zombies.size <= this.max',
   },
   {
     name: 'who becomes a zombie late keeps its lease',

@@ -16,9 +16,17 @@ const STALL_MS = 20
  */
 const LATE_MS = 250
 const BUSY_MS = 5_000
-/** Waiting calls of a party that are asked at the first look, the newest first (4 us each). */
+/** Waiting calls of a party that are asked at the first look (4 us each): see some.ts. */
 const FIRST_LOOK = 256
 const LONGEST_LOOK = 4096
+/** Of each other party as many as fit into that, all of them together, but at least so many. */
+const LEAST_LOOK = 4
+/**
+ * Looking takes at most a twentieth of the time, whoever it is that has stalled: so long after each
+ * call that was asked, nobody looks. (With 1,000 limiters of which each looked at all the others, a
+ * downstream that was slow for 6 s kept the event loop from turning for 38 s.)
+ */
+const REST_MS = 20 * 0.004
 
 /** Somebody who knows of waits: a limiter, a map, a runner, single flights, a scheduler. */
 export interface Party {
@@ -68,9 +76,9 @@ export class Watch {
     this.#arm()
   }
 
-  #arm(): void {
+  #arm(ms = this.#delay): void {
     this.#isArmed = true
-    this.#runtime.after(this.#delay, () => this.#check(), { ref: false })
+    this.#runtime.after(ms, () => this.#check(), { ref: false })
   }
 
   #check(): void {
@@ -89,10 +97,15 @@ export class Watch {
       this.#arm()
       return
     }
+    const rest = (rests.get(this.#runtime) ?? 0) - this.#runtime.monotonic()
+    if (rest > 0) {
+      this.#arm(rest)
+      return
+    }
     const most = Math.min(LONGEST_LOOK, (FIRST_LOOK * this.#delay) / STALL_MS)
     this.#delay = goesOn ? Math.min(this.#delay * 2, BUSY_MS) : this.#delay * 2
     this.#isArmed = true
-    look(this.#runtime, most, (found) => {
+    look(this.#runtime, this.#party, most, (found) => {
       if (found) this.#delay = STALL_MS
       this.#arm()
     })
@@ -124,7 +137,7 @@ function listen(): void {
     const state = busy.map(({ waiting, ended }) => `${waiting} ${ended}`).join()
     if (state === '' || state === lastState) return
     lastState = state
-    look(systemRuntime, Number.POSITIVE_INFINITY, () => {})
+    look(systemRuntime, undefined, Number.POSITIVE_INFINITY, () => {})
   })
 }
 
@@ -138,8 +151,19 @@ function alive(): Party[] {
   return found
 }
 
-/** Finds out who waits for whom, ends one wait if there is a ring, and says whether it did. */
-function look(runtime: Runtime, most: number, done: (found: boolean) => void): void {
+/** Until when nobody looks again, by the clock that they go by. */
+const rests = new WeakMap<Runtime, number>()
+
+/**
+ * Finds out who waits for whom, ends one wait if there is a ring, and says whether it did. Of the
+ * party that has stalled at most `most` calls are asked, of the others a share.
+ */
+function look(
+  runtime: Runtime,
+  stalled: Party | undefined,
+  most: number,
+  done: (found: boolean) => void,
+): void {
   const all = alive()
   const bodies = new Map<string, Holder>()
   for (const party of all) {
@@ -147,8 +171,10 @@ function look(runtime: Runtime, most: number, done: (found: boolean) => void): v
   }
   for (const holder of bodies.values()) holder.mark()
   const edges: Edge[] = []
+  let asked = bodies.size
   const note = (wait: Wait) => {
     if (wait.blocks.length === 0) return
+    asked += 1
     ask(wait.waiter, (names) => {
       const by = new Map<Holder, number>()
       for (const name of names) {
@@ -158,7 +184,12 @@ function look(runtime: Runtime, most: number, done: (found: boolean) => void): v
       if (by.size > 0) edges.push({ wait, by })
     })
   }
-  for (const party of all) party.waits(note, most)
+  const share = Math.max(LEAST_LOOK, Math.floor(LONGEST_LOOK / all.length))
+  for (const party of all) {
+    const isOther = stalled !== undefined && party !== stalled
+    party.waits(note, isOther ? Math.min(most, share) : most)
+  }
+  rests.set(runtime, runtime.monotonic() + asked * REST_MS)
   // The answers come in the microtasks before this.
   runtime.soon(() => {
     const found = victim(edges)
