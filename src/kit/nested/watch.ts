@@ -4,7 +4,7 @@
 // Nothing is tracked before: when calls wait and no body has ended for a while, V8 is asked who
 // waits for whom (trace.ts), and what could never end is found in the answers (graph.ts).
 
-import { beforeEnd, type Runtime, systemRuntime } from '../runtime.ts'
+import { beforeEnd, type Runtime, systemRuntime, warn } from '../runtime.ts'
 import { type Edge, type Holder, victim, type Wait } from './graph.ts'
 import { ask } from './trace.ts'
 
@@ -135,10 +135,29 @@ function listen(): void {
     // Nothing is left that could end a body. Once: to look makes the process go on for a turn.
     const busy = alive().filter(({ waiting, joined }) => waiting > 0 || joined !== undefined)
     const state = busy.map(({ waiting, ended }) => `${waiting} ${ended}`).join()
-    if (state === '' || state === lastState) return
+    if (state === '') return
+    if (state === lastState) {
+      warnOnce(busy.reduce((sum, { waiting }) => sum + waiting, 0))
+      return
+    }
     lastState = state
     look(systemRuntime, undefined, Number.POSITIVE_INFINITY, () => {})
   })
+}
+
+let warned = false
+
+/** No ring was found, and the process ends all the same: at least it does not end in silence. */
+function warnOnce(waiting: number): void {
+  if (warned) return
+  warned = true
+  const calls = waiting === 1 ? 'a call waits' : `${waiting} calls wait`
+  const who = waiting === 0 ? 'calls wait for a body' : `${calls} for a slot`
+  warn(
+    'AX_STUCK',
+    `The process ends while ${who}, and nothing is left that could end one: no promise of ` +
+      'theirs will ever settle. Look for a call of which a body that holds a slot waits, or a paused limiter.',
+  )
 }
 
 function alive(): Party[] {
