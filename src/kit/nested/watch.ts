@@ -156,7 +156,7 @@ function warnOnce(waiting: number): void {
   warn(
     'AX_STUCK',
     `The process ends while ${who}, and nothing is left that could end one: no promise of ` +
-      'theirs will ever settle. Look for a call of which a body that holds a slot waits, or a paused limiter.',
+      'theirs will ever settle. Look for a body that waits for such a call, or a paused limiter.',
   )
 }
 
