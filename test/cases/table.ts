@@ -453,6 +453,7 @@ export const CASES: readonly Case[] = [
     where: [
       'test/kit/inflight.test.ts',
       'test/kit/nested-inflight.test.ts',
+      'test/kit/nested-many.test.ts',
       'test/kit/nested.test.ts',
     ],
   },
@@ -486,6 +487,7 @@ export const CASES: readonly Case[] = [
     title: 'nested use that could never end',
     where: [
       'test/kit/nested-inflight.test.ts',
+      'test/kit/nested-many.test.ts',
       'test/kit/nested-process.test.ts',
       'test/kit/nested-random.test.ts',
       'test/kit/nested-runner.test.ts',
