@@ -17,6 +17,7 @@ import {
 import { hasEnded, type JobStatus, type StoredJob } from './job.ts'
 import { show } from './options.ts'
 import { isDoomed, quorumOf } from './quorum.ts'
+import type { Ageing } from './rank.ts'
 import type { Explanation } from './types.ts'
 
 /** Whatever keeps a job from running, or how it ended. */
@@ -69,6 +70,8 @@ export interface ExplainFacts {
   }
   /** On the store's clock. */
   readonly now: number
+  /** What is set; absent or null: nothing ages. Urgent is only what lies above its ceiling. */
+  readonly ageing?: Ageing | null
   /** Absent: nobody knows. */
   readonly leaseHolderAlive?: boolean
 }
