@@ -120,8 +120,8 @@ function explainPending(job: StoredJob, { standing, now }: ExplainFacts): Answer
   if (standing.budgetAt > 0) {
     const until = standing.budgetAt
     const text =
-      `${count}; the next one is due, and waits for the retry budget, which has one more ` +
-      `${inSpan(until - now)}; better-ranked retries go first. Nothing has to be done.`
+      `${count}; the next one is due, and waits for the retry budget, which lets it go ` +
+      `${inSpan(until - now)} at the earliest, after better-ranked retries. Nothing has to be done.`
     return { reason: 'budget', text: text + doubtOf(job), until }
   }
   const until = job.availableAt

@@ -8,7 +8,7 @@ watchForLeaks()
 const noop = { execute: () => undefined }
 
 describe('explain names', () => {
-  it('the retry budget, and when it has one more', async () => {
+  it('the retry budget, and when it lets the job go', async () => {
     const { open, runtime, pass } = world()
     const scheduler = open({ retryBudget: { count: 1, per: '1m' } })
     const execute = () => {
