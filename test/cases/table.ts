@@ -597,7 +597,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'DQ-18',
     title: 'a broken child process',
-    later: 'Handlers have no child processes; it waits for the tests of shell commands in flows.',
+    where: ['test/cli/run.test.ts'],
   },
   {
     id: 'DQ-19',
