@@ -156,6 +156,169 @@ export const MUTATIONS = [
     find: 'if (!next.left) this.#leave(next)',
     replace: 'next.left = true',
   },
+  {
+    name: 'a worker takes more than its share',
+    file: 'store/memory/pick.ts',
+    find: 'const hasRoom = pool.held.size < cap && inUse(pool, call) < share',
+    replace: 'const hasRoom = pool.held.size < cap',
+  },
+  {
+    name: 'the cap of a type forgets holds',
+    file: 'store/memory/slots.ts',
+    find: 'if (this.#caps.size > 0) this.#caps.get(record.type)?.held.add(record)',
+    replace: 'if (record.lease?.hold === false) this.#caps.get(record.type)?.held.add(record)',
+  },
+  {
+    name: 'a rate lets one start too early',
+    file: 'core/gcra.ts',
+    find: 'const spaced = burst === undefined ? count - size + 1 : count',
+    replace: 'const spaced = count + 1',
+  },
+  {
+    name: 'a start is not charged to the rate',
+    file: 'store/memory/pick.ts',
+    find: 'if (rate !== null) pool.tat = taken(rate, pool.tat, call.now, 1)',
+    replace: 'if (rate !== null) pool.tat = taken(rate, pool.tat, call.now, 0)',
+  },
+  {
+    name: 'a change of a rate gives a burst anew',
+    file: 'store/memory/queues.ts',
+    find: 'pool.tat = carried(before.rate, rate, pool.tat, now)',
+    replace: 'if (before.rate !== rate) pool.tat = 0',
+  },
+  {
+    name: 'urgent jobs go one beyond the raise',
+    file: 'store/memory/pick.ts',
+    find: 'cap: concurrency + raiseOf(concurrency, elastic),',
+    replace: 'cap: concurrency + raiseOf(concurrency, elastic) + 1,',
+  },
+  {
+    name: 'everybody goes above the cap',
+    file: 'store/memory/pick.ts',
+    find: 'if (elastic === null || !isUrgent(record.priority, elastic.minPriority, call.ageing)) {',
+    replace: 'if (elastic === null) {',
+  },
+  {
+    name: 'the victim is too urgent itself',
+    file: 'core/preempt.ts',
+    find: 'return job.priority + minGap <= urgent.priority',
+    replace: 'return job.priority + minGap <= urgent.priority + minGap',
+  },
+  {
+    name: 'an urgent job starts beside its victim',
+    file: 'store/memory/pick.ts',
+    find: 'else if ((queue.heap.peek() as JobRecord).has.victim === undefined) return queue',
+    replace: 'else if (queue.heap.size > 0) return queue',
+  },
+  {
+    name: 'an urgent job evicts one after the other',
+    file: 'store/memory/pick.ts',
+    find: 'if (terms === null || record.has.displaced) return',
+    replace: 'if (terms === null) return',
+  },
+  {
+    name: 'a job gives way without end',
+    file: 'core/preempt.ts',
+    find: 'if (!job.terms.preemptible || job.preempted >= MAX_DISPLACED) return false',
+    replace: 'if (!job.terms.preemptible || job.preempted > MAX_DISPLACED) return false',
+  },
+  {
+    name: 'giving way costs an attempt',
+    file: 'core/machine.ts',
+    find: "const move: Move = { ...held(job, 'preempt', 'ready'), charge: 'preempted', keepRank: true }",
+    replace:
+      "const move: Move = { ...held(job, 'preempt', 'ready'), charge: 'attempt', keepRank: true }",
+  },
+  {
+    name: 'the budget is not charged',
+    file: 'store/memory/retries.ts',
+    find: 'this.#tat = taken(terms, this.#tat, now, count)',
+    replace: '',
+  },
+  {
+    name: 'the budget lets the worst go first',
+    file: 'store/memory/retries.ts',
+    find: 'this.#held.push(record, record.rank, record.seq)',
+    replace: 'this.#held.push(record, -record.rank, record.seq)',
+  },
+  {
+    name: 'a timeout escapes the budget',
+    file: 'store/memory/board.ts',
+    find: "const again = step === 'retry' || step === 'timeout'",
+    replace: "const again = step === 'retry'",
+  },
+  {
+    name: 'nobody is ranked anew',
+    file: 'store/memory/board.ts',
+    find: 'record.rank += old - record.weight',
+    replace: '',
+  },
+  {
+    name: 'ageing reaches above its ceiling',
+    file: 'core/rank.ts',
+    find: 'if (ageing === null || priority > ageing.ceiling) return priority * STRICT_WEIGHT',
+    replace: 'if (ageing === null) return priority * STRICT_WEIGHT',
+  },
+  {
+    name: 'a breaker lets two probes through',
+    file: 'core/breaker.ts',
+    find: '    this.#probing = true\n    return this.#period',
+    replace: '    return this.#period',
+  },
+  {
+    name: 'a breaker counts what shows nothing',
+    file: 'core/machine.ts',
+    find: "const verdict = fact.transient === true ? 'failure' : 'neutral'",
+    replace: "const verdict = 'failure'",
+  },
+  {
+    name: 'nobody is asked before another start',
+    file: 'engine/confirm.ts',
+    find: 'if (!unknown) return false',
+    replace: 'if (unknown) return false',
+  },
+  {
+    name: 'the heartbeat is not watched',
+    file: 'engine/worker.ts',
+    find: 'this.#force.listen(run)',
+    replace: '',
+  },
+  {
+    name: 'progress is no sign of life',
+    file: 'engine/worker.ts',
+    find: 'if (run.job.terms.heartbeatMs > 0) run.aliveAt = this.#hub.runtime.monotonic()',
+    replace: 'if (run.job.terms.heartbeatMs < 0) run.aliveAt = this.#hub.runtime.monotonic()',
+  },
+  {
+    name: 'a queue takes one too many',
+    file: 'store/memory/room.ts',
+    find: 'const room = Math.max(0, maxQueue - pool.room.queued + yielded)',
+    replace: 'const room = Math.max(0, maxQueue - pool.room.queued + yielded) + 1',
+  },
+  {
+    name: 'those who wait for room are never told',
+    file: 'engine/rooms.ts',
+    find: 'for (const pool of [...this.#lines.keys()]) this.#retry(pool)',
+    replace: '',
+  },
+  {
+    name: 'the instant of a tick is not compared',
+    file: 'store/memory/timetable.ts',
+    find: 'return this.#entries.get(name)?.row.nextAt === at',
+    replace: 'return this.#entries.has(name) && at > 0',
+  },
+  {
+    name: 'missed instants are lost',
+    file: 'core/schedule.ts',
+    find: "const isMissed = missed === 'skip' && now - latest > LATE_MS",
+    replace: 'const isMissed = now - latest > LATE_MS',
+  },
+  {
+    name: 'explain forgets the budget',
+    file: 'core/explain.ts',
+    find: 'if (standing.budgetAt > 0) {',
+    replace: 'if (standing.budgetAt < 0) {',
+  },
 ]
 
 /**
@@ -263,7 +426,9 @@ function collect(args) {
 }
 
 async function main() {
-  const verdicts = await tryMutations(MUTATIONS, ({ mutation, found, ms }) => {
+  const [wanted = ''] = process.argv.slice(2)
+  const chosen = MUTATIONS.filter(({ name }) => name.includes(wanted))
+  const verdicts = await tryMutations(chosen, ({ mutation, found, ms }) => {
     const seconds = (ms / 1_000).toFixed(1).padStart(5)
     const how =
       found === undefined ? 'SURVIVED' : `invariant ${found.invariant}, seed ${found.seed}`

@@ -300,6 +300,8 @@ export class Worker {
   async #ask(run: Run, type: TypeTerms | undefined, deps: RunContext['deps']): Promise<void> {
     run.asking = true
     const outcome = await this.#force.watched(run, () => askFirst(run, type))
+    // The answer may have come after a stall: then the lease may be another's by now.
+    if (this.#isOverdue(run)) this.fence(run)
     if (outcome === undefined && run.mark === undefined) {
       run.asking = false
       this.#callBody(run, deps)

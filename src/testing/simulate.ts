@@ -3,8 +3,10 @@
 
 import type { JobEvent, StoredJob } from '../core/job.ts'
 import { Live } from '../core/job.ts'
+import { AxScheduler } from '../index.ts'
 import { memoryStore } from '../store/memory.ts'
 import type { LeaseAnswer, Store, WorkerBeat } from '../store/store.ts'
+import { Administrators } from './sim/administer.ts'
 import { Bodies } from './sim/bodies.ts'
 import { Closing } from './sim/closing.ts'
 import { copy } from './sim/copy.ts'
@@ -18,7 +20,7 @@ import { Oracles } from './sim/oracles.ts'
 import type { Plan, Script } from './sim/plan.ts'
 import { View } from './sim/view.ts'
 import { drawPlan } from './sim/workload.ts'
-import { EPOCH, World } from './sim/world.ts'
+import { World } from './sim/world.ts'
 
 export interface SimulateOptions {
   /** Fixes everything: the same seed gives the same run, event by event. */
@@ -60,9 +62,24 @@ export function simulate(options: SimulateOptions): Promise<Outcome> {
 
 /** Runs one plan: the drawn one, or one that was made smaller. */
 export async function runPlan(plan: Plan, keepTrace = 0): Promise<Outcome> {
+  await loadSchedules()
   const run = new Simulation(plan, keepTrace)
   return run.outcome(await run.go())
 }
+
+/**
+ * The engine loads what schedules need with the first of them, which takes real time. So that no
+ * run has to wait for it, it is loaded before.
+ */
+async function loadSchedules(): Promise<void> {
+  if (loaded) return
+  const scheduler = new AxScheduler({ autoStart: false })
+  await scheduler.schedule('first', '@daily', { type: 'none' })
+  await scheduler.close()
+  loaded = true
+}
+
+let loaded = false
 
 class Simulation {
   readonly #plan: Plan
@@ -72,12 +89,13 @@ class Simulation {
   readonly #watch: Watch
   readonly #oracles: Oracles
   readonly #operators: Operators
+  readonly #administrators: Administrators
   readonly #bodies: Bodies
   readonly #fleet: Fleet
 
   constructor(plan: Plan, keepTrace: number) {
     this.#plan = plan
-    this.#world = new World(plan.seed, keepTrace)
+    this.#world = new World(plan.seed, keepTrace, plan.settings.startAt)
     const raw = memoryStore({ now: () => this.#world.time })
     this.#watch = {
       world: this.#world,
@@ -86,17 +104,17 @@ class Simulation {
       raw,
       scriptOf,
       hasBegun: (lease) => this.#bodies.begun.has(lease),
+      wordsOf: (lease) => this.#bodies.wordsOf(lease),
       goesOn: (lease) => this.#bodies.goesOn(lease),
     }
     this.#oracles = new Oracles(this.#watch)
     const { graceMs, maxZombies, link } = plan.settings
-    this.#operators = new Operators(this.#watch, link.duplicate > 0)
+    this.#administrators = new Administrators(this.#watch)
+    this.#operators = new Operators(this.#watch, link.duplicate > 0, this.#administrators)
     // Two calls that run into their timeouts, and the pauses before they are made again.
     const slackMs = 2 * link.clientTimeoutMs + 3_000
     this.#bodies = new Bodies(this.#watch, { graceMs, maxZombies, slackMs }, this.#operators)
-    this.#fleet = new Fleet(this.#watch, this.#makeFar(raw), plan, (node, context, script) =>
-      this.#bodies.run(node, context, script),
-    )
+    this.#fleet = new Fleet(this.#watch, this.#makeFar(raw), plan, this.#bodies)
     this.#operators.connect(this.#fleet, this.#bodies)
   }
 
@@ -127,7 +145,7 @@ class Simulation {
       jobs: this.#view.added,
       starts: this.#bodies.begun.size,
       events: this.#world.events,
-      virtualMs: this.#world.time - EPOCH,
+      virtualMs: this.#world.time - this.#world.start,
       coverage: this.#coverage.counts,
       trace: this.#world.trace.lines,
     }
@@ -139,12 +157,13 @@ class Simulation {
       fleet: this.#fleet,
       bodies: this.#bodies,
       operators: this.#operators,
+      administrators: this.#administrators,
       oracles: this.#oracles,
     })
     this.#fleet.startAll()
     for (const op of ops) this.#world.after(op.at, () => this.#operators.perform(op))
     for (const fault of faults) this.#world.after(fault.at, () => this.#fleet.apply(fault))
-    await this.#world.runUntil(EPOCH + settings.phaseMs)
+    await this.#world.runUntil(this.#world.start + settings.phaseMs)
     await closing.atSafety()
     await closing.toTheEnd()
   }

@@ -14,11 +14,11 @@ describe('the simulator', () => {
       expect(survivors.map(({ mutation }) => mutation.name)).toEqual([])
       expect(verdicts).toHaveLength(MUTATIONS.length)
     },
-    6 * MINUTES,
+    20 * MINUTES,
   )
 
   it('is given many faults, each with a name of its own', () => {
-    expect(MUTATIONS.length).toBeGreaterThanOrEqual(12)
+    expect(MUTATIONS.length).toBeGreaterThanOrEqual(40)
     expect(new Set(MUTATIONS.map(({ name }) => name)).size).toBe(MUTATIONS.length)
   })
 

@@ -34,6 +34,7 @@ describe('a plan', () => {
       ...['add', 'invalid', 'cancel', 'explain', 'job', 'result', 'retry', 'pause', 'resume'],
       ...['configure', 'snapshot', 'zombies', 'events', 'jobs', 'crash', 'stall', 'jump'],
       ...['partition', 'deploy', 'drain', 'store restart'],
+      ...['set', 'schedule', 'unschedule', 'retryWhere', 'doctor', 'advise'],
     ]
     expect([...kinds].sort()).toEqual(wanted.sort())
   })
@@ -47,9 +48,22 @@ describe('a plan', () => {
       if (!features.includes('cancel'))
         expect(ops.some(({ kind }) => kind === 'cancel')).toBe(false)
       if (!features.includes('lost answers')) expect(settings.link.loseAnswer).toBe(0)
+      const brought = JSON.stringify(settings.brought)
+      for (const [feature, name] of Object.entries(POLICIES)) {
+        if (!features.includes(feature)) expect(brought).not.toContain(`"${name}"`)
+      }
+      if (!features.includes('schedules'))
+        expect(ops.some(({ kind }) => kind === 'schedule')).toBe(false)
     }
   })
 })
+
+/** What each feature brings to a pool, or to the whole store. */
+const POLICIES = {
+  ...{ shares: 'perWorker', rates: 'rate', elastic: 'elastic', preemption: 'preempt' },
+  ...{ breakers: 'breaker', 'bounded queues': 'maxQueue', ageing: 'ageing' },
+  ...{ 'retry budget': 'retryBudget', 'type caps': 'capped' },
+}
 
 describe('shrinking', () => {
   const has = (plan: Plan, index: number) => plan.ops.some((op) => op.index === index)
@@ -84,6 +98,8 @@ describe('coverage', () => {
   it('names what has never happened, and no longer once it has', () => {
     const coverage = new Coverage()
     expect(coverage.holes()).toContain('fault: crash')
+    expect(coverage.holes()).toContain('deed: gives way')
+    expect(coverage.holes()).toContain('reason: budget')
     expect(coverage.holes().filter((hole) => hole.startsWith('invariant'))).toHaveLength(
       INVARIANTS.length,
     )
@@ -91,8 +107,11 @@ describe('coverage', () => {
     coverage.checked(7)
     coverage.move('cancel', 'running')
     coverage.features(['keys', 'crash'])
+    coverage.deed('gives way')
+    coverage.reason('budget')
     const holes = coverage.holes()
-    for (const cell of ['fault: crash', 'invariant: 7', 'fact: cancel x running']) {
+    const more = ['deed: gives way', 'reason: budget']
+    for (const cell of ['fault: crash', 'invariant: 7', 'fact: cancel x running', ...more]) {
       expect(holes).not.toContain(cell)
     }
     expect(holes).not.toContain('pair: crash + keys')

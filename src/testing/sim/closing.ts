@@ -4,14 +4,17 @@
 import { isAxError } from '../../core/errors.ts'
 import type { JobInput } from '../../core/types.ts'
 import { AxScheduler } from '../../index.ts'
+import type { Administrators } from './administer.ts'
 import type { Bodies } from './bodies.ts'
-import type { Fleet } from './fleet.ts'
+import type { Fleet, Process } from './fleet.ts'
 import { Violation } from './invariants.ts'
 import type { Operators } from './operators.ts'
 import { expect, type Watch } from './oracle.ts'
-import { checkExplain, waitsForGhost } from './oracle-explain.ts'
+import { checkExplain, isStartable, waitsForGhost } from './oracle-explain.ts'
+import { checkLate } from './oracle-settings.ts'
 import type { Oracles } from './oracles.ts'
 import type { Plan } from './plan.ts'
+import { POOLS } from './policies.ts'
 import type { Seen, View } from './view.ts'
 import { SimNode } from './world.ts'
 
@@ -30,6 +33,7 @@ export class Closing {
   readonly #fleet: Fleet
   readonly #bodies: Bodies
   readonly #operators: Operators
+  readonly #administrators: Administrators
   readonly #oracles: Oracles
   readonly #observer: AxScheduler
   #standing = new Map<string, number>()
@@ -42,6 +46,7 @@ export class Closing {
       readonly fleet: Fleet
       readonly bodies: Bodies
       readonly operators: Operators
+      readonly administrators: Administrators
       readonly oracles: Oracles
     },
   ) {
@@ -50,17 +55,19 @@ export class Closing {
     this.#fleet = parts.fleet
     this.#bodies = parts.bodies
     this.#operators = parts.operators
+    this.#administrators = parts.administrators
     this.#oracles = parts.oracles
     const node = new SimNode(watch.world, 'observer', 1, { offsetMs: 0, drift: 0 })
     const { runtime } = node
     this.#observer = new AxScheduler({ store: watch.raw, runtime, autoStart: false })
+    this.#oracles.explain = (id) => this.#observer.explain(id)
   }
 
   /** S: everything that can be asked while the world stands still. */
   async atSafety(): Promise<void> {
     const { view } = this.#watch
     await this.#oracles.checkAll()
-    const idle = [...view.jobs.values()].filter(({ status }) => status !== 'running')
+    const idle = [...view.jobs.values()]
     const live = idle.filter(({ status }) => LIVE.includes(status)).slice(-EXPLAINED)
     const ended = idle.filter(({ status }) => !LIVE.includes(status)).slice(-10)
     for (const seen of [...live, ...ended]) await this.#explain(seen)
@@ -79,6 +86,8 @@ export class Closing {
     const stormMs = Math.max(lateMs, ...asleep) + 2 * clientTimeoutMs + 2_000
     await world.runUntil(world.time + stormMs)
     await this.#openPools()
+    await this.#endSchedules()
+    await this.#letIn()
     await this.#rest()
     for (const seen of view.of('waiting')) await this.#checkWaiting(seen)
     await this.#fillGhosts()
@@ -106,24 +115,67 @@ export class Closing {
     expect(this.#watch, 20, running.length === held && stopping === view.holds.size, text)
   }
 
-  /** Operators put everything right: no pause, room in every pool. */
+  /** Operators put everything right: no pause, room in every pool, and rates that let work on. */
   async #openPools(): Promise<void> {
-    for (const name of Object.keys(this.#plan.settings.pools)) {
-      await this.#ask(async (scheduler) => {
-        await scheduler.pool(name).configure({ concurrency: 8, paused: false })
-      })
+    const { view } = this.#watch
+    for (const name of POOLS) {
+      const { rate, share } = view.pool(name)
+      const change = {
+        concurrency: 8,
+        paused: false,
+        ...(share === 0 ? { perWorker: null } : {}),
+        ...(rate === null ? {} : { rate: { count: 40, per: 1_000 } }),
+      }
+      await this.#ask((scheduler) => scheduler.pool(name).configure(change))
+      // The share of processes that were started with none is what holds now.
+      if (view.pool(name).share > 0) continue
+      await this.#ask((scheduler) => scheduler.pool(name).configure({ perWorker: 4 }))
+    }
+    const budget = view.budget === null ? null : FAST
+    await this.#ask((_, healer) => this.#administrators.set(healer, { budget }))
+    for (const [type, { concurrency }] of view.types) {
+      if (concurrency !== 0) continue
+      await this.#ask((_, healer) => this.#administrators.set(healer, { type, concurrency: 2 }))
+    }
+  }
+
+  /** 24: whoever waits for room is let in, a poll after there is some, until nobody waits. */
+  async #letIn(): Promise<void> {
+    const { world } = this.#watch
+    const waiting = () => {
+      const isThere = ({ node, closingAt }: Process) => node.alive && closingAt === undefined
+      return [...this.#operators.adding].filter(({ process }) => isThere(process))
+    }
+    for (let left = waiting(); left.length > 0; ) {
+      await this.#rest()
+      await world.runUntil(world.time + LOOK_MS)
+      const now = waiting()
+      const ids = now.map(({ id }) => id)
+      const moved = now.length < left.length
+      expect(this.#watch, 24, moved, () => `there is room, and they still wait for it: ${ids}`)
+      left = now
+    }
+  }
+
+  /** 39: every instant has had its job by now. From here on no more come. */
+  async #endSchedules(): Promise<void> {
+    const { view, world } = this.#watch
+    await world.runUntil(world.time + 6_000)
+    checkLate(this.#watch)
+    for (const name of [...view.schedules.keys()]) {
+      await this.#ask((scheduler) => scheduler.unschedule(name))
     }
   }
 
   /** Asks the healer, again and again while the last packets of the storm are about. */
-  async #ask<T>(ask: (scheduler: AxScheduler) => Promise<T>): Promise<T> {
+  async #ask<T>(ask: (scheduler: AxScheduler, healer: Process) => Promise<T>): Promise<T> {
     const { world } = this.#watch
     const healer = this.#fleet.find('healer')
     if (healer === undefined) throw new Violation(0, 'there is no healer')
     for (let tries = 0; ; tries += 1) {
       const state: { done?: boolean; value?: T; error?: unknown } = {}
       healer.node.after(0, async () => {
-        await ask(healer.scheduler).then(
+        await ask(healer.scheduler, healer).then(
           (value) => Object.assign(state, { done: true, value }),
           (error: unknown) => Object.assign(state, { done: true, error }),
         )
@@ -171,9 +223,9 @@ export class Closing {
       expect(this.#watch, 10, !over, text, [job.id])
     }
     const standing = new Map<string, number>()
-    for (const { job, readyAt } of view.of('ready')) {
-      const free = view.used(job.pool) < view.pool(job.pool).concurrency
-      if (!free) continue
+    for (const seen of view.of('ready')) {
+      const { job, readyAt } = seen
+      if (!isStartable(this.#watch, seen)) continue
       standing.set(job.id, readyAt)
       const moved = this.#starts.get(job.pool) !== startsOf(view, job.pool)
       const before = !moved && this.#standing.get(job.id) === readyAt
@@ -208,10 +260,21 @@ export class Closing {
   }
 
   async #expectIdle(): Promise<void> {
+    await this.#askDoctor()
     await this.#ask(async (scheduler) => {
       await scheduler.idle()
     })
     this.#watch.coverage.checked(42)
+  }
+
+  /** Once all is well there is nothing that a doctor could mend. */
+  async #askDoctor(): Promise<void> {
+    const { findings } = await this.#observer.doctor()
+    for (const { kind, text } of findings) {
+      const fine = HARMLESS.includes(kind)
+      expect(this.#watch, 2, fine, () => `the doctor still finds ${kind}: ${text}`)
+    }
+    await this.#observer.advise()
   }
 
   /** 20, 38: everybody stops, nobody waits any more, no slot is left in use. */
@@ -227,13 +290,21 @@ export class Closing {
     const waiting = [...this.#operators.pending].filter(({ process }) => process.node.alive)
     const ids = waiting.map(({ id }) => id)
     expect(this.#watch, 42, ids.length === 0, () => `result() never settled: ${ids}`, ids)
+    const runs = [...this.#administrators.runs].filter(({ process }) => process.node.alive)
+    expect(this.#watch, 42, runs.length === 0, () => `${runs.length} make-up runs never ended`)
     const [complaint] = this.#fleet.complaints
     if (complaint !== undefined) throw new Violation(0, `a scheduler complained: ${complaint}`)
     await this.#oracles.checkAll()
   }
 }
 
-const LIVE: readonly string[] = ['pending', 'waiting', 'ready']
+const LIVE: readonly string[] = ['pending', 'waiting', 'ready', 'running']
+
+/** Findings that say something about the plan and nothing about the store. */
+const HARMLESS = ['no-timeout', 'settings-differ', 'open-breaker', 'zombies']
+
+/** A budget that lets retries go on as they come. */
+const FAST = { count: 40, perMs: 1_000, burst: 1, intervalUs: 25_000, toleranceUs: 0 }
 
 /** The newest lease of the pool: a count of starts would fall with what is forgotten. */
 function startsOf(view: View, pool: string): number {

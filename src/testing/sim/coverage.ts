@@ -3,7 +3,7 @@
 // May never judge a run: it only says where nothing has ever happened.
 
 import type { FactType, JobStatus } from '../../core/job.ts'
-import { INVARIANTS, LATER_INVARIANTS } from './invariants.ts'
+import { INVARIANTS } from './invariants.ts'
 
 /** What the swarm switches on and off, feature by feature. */
 export const FEATURES = [
@@ -11,6 +11,9 @@ export const FEATURES = [
   ...['lanes', 'priorities', 'retries', 'timeouts', 'deaf bodies', 'not idempotent'],
   ...['enqueue timeout', 'cancel', 'retry again', 'pause', 'caps', 'submit inside', 'live bodies'],
   ...['short retention', 'delays', 'invalid', 'repeats', 'results', 'unserved types'],
+  ...['ageing', 'elastic', 'preemption', 'retry budget', 'rates', 'heartbeats', 'breakers'],
+  ...['schedules', 'confirm', 'bounded queues', 'type caps', 'shares', 'make-up runs'],
+  ...['advice', 'schemas', 'stored types', 'urgent work'],
 ] as const
 
 export const FAULT_FEATURES = [
@@ -20,12 +23,6 @@ export const FAULT_FEATURES = [
 ] as const
 
 export type Feature = (typeof FEATURES)[number] | (typeof FAULT_FEATURES)[number]
-
-/** Features of later versions: they have a place here, and nothing draws them yet. */
-export const LATER_FEATURES = [
-  ...['ageing', 'elastic', 'preemption', 'retry budget', 'rates', 'heartbeats', 'breakers'],
-  ...['schedules', 'confirm', 'bounded queues', 'type caps'],
-] as const
 
 /** What happens to packets, processes and the store, as it is counted where it happens. */
 export const FAULTS = [
@@ -37,12 +34,36 @@ export const FAULTS = [
   'no room for a zombie',
 ] as const
 
+/** What policies do where they are switched on, as it is counted where it shows. */
+export const DEEDS = [
+  ...['starts above the cap', 'waits for its victim', 'gives way', 'gives way late'],
+  ...['succeeds in its grace', 'is asked to give way', 'starts after its victim'],
+  ...['held by the rate', 'held by a breaker', 'a breaker opens', 'a probe starts'],
+  ...['a probe closes', 'held by the budget', 'released by the budget', 'held by a type cap'],
+  ...['held by a share', 'overtakes by age', 'ranked anew', 'holds through a change of ageing'],
+  ...['refused for room', 'waits for room', 'let in after waiting', 'fills a ghost in a full pool'],
+  ...['silent', 'beats', 'confirmed', 'not confirmed', 'confirm throws', 'confirm hangs'],
+  ...['tick', 'tick came too late', 'tick without a job', 'missed instants made up for'],
+  ...['an instant skipped by a clock', 'schedule waits for room', 'made up for', 'shaped'],
+  ...['refused by its schema', 'a setting is taken back', 'a rate is carried on'],
+] as const
+
+export type Deed = (typeof DEEDS)[number]
+
 /** Codes that this version can give to a job or to a caller. */
 export const CODES = [
   ...['HANDLER_FAILED', 'KEY_TAKEN', 'ENQUEUE_TIMEOUT', 'EXECUTION_TIMEOUT', 'CANCELLED'],
   ...['DEPENDENCY_FAILED', 'CYCLE', 'DUPLICATE_ID', 'UNKNOWN_JOB', 'UNKNOWN_DEPENDENCY'],
   ...['INVALID_JOB', 'LEASE_LOST', 'LOST', 'OUTCOME_UNKNOWN', 'STORE_UNAVAILABLE', 'CLOSED'],
-  ...['GONE', 'UNSTORABLE', 'TOO_LARGE'],
+  ...['GONE', 'UNSTORABLE', 'TOO_LARGE', 'QUEUE_OVERFLOW', 'HEARTBEAT_LOST', 'INVALID_OPTION'],
+  'PREEMPTED',
+] as const
+
+/** Every reason that `explain` can give. */
+export const REASONS = [
+  ...['success', 'failed', 'cancelled', 'running', 'stopping', 'dependency', 'unknown-dependency'],
+  ...['doomed', 'lane', 'delayed', 'backoff', 'lost', 'budget', 'no-handler', 'zombies', 'paused'],
+  ...['breaker', 'rate', 'type-full', 'preempting', 'pool-full', 'worker-full', 'next'],
 ] as const
 
 const STATES: readonly (JobStatus | 'gone')[] = [
@@ -57,6 +78,7 @@ const FACT_OF: Readonly<Record<string, FactType>> = {
   retry: 'failed',
   timeout: 'timedOut',
   return: 'returned',
+  preempt: 'preempted',
   settle: 'settled',
   lose: 'overdue',
   expire: 'overdue',
@@ -81,6 +103,7 @@ const EXPECTED_FACTS: readonly string[] = [
   ...meets('failed', ['pending', 'ready', 'running', 'success', 'failed', 'gone']),
   ...meets('timedOut', ['pending', 'ready', 'running', 'failed']),
   ...meets('returned', ['running', 'ready']),
+  ...meets('preempted', ['running', 'ready']),
   ...meets('settled', ['cancelled']),
   ...meets('overdue', STATES),
   ...meets('cancel', ['pending', 'waiting', 'ready', 'running', 'success', 'cancelled', 'gone']),
@@ -88,6 +111,13 @@ const EXPECTED_FACTS: readonly string[] = [
 ]
 
 const MAX_INVARIANT = 42
+
+const TITLES: Readonly<Record<string, string>> = {
+  fault: 'Faults',
+  deed: 'What policies did',
+  code: 'Codes',
+  reason: 'Explained',
+}
 
 export class Coverage {
   readonly #cells: Record<string, number> = {}
@@ -115,6 +145,15 @@ export class Coverage {
 
   fault(name: string): void {
     this.#add('fault', name)
+  }
+
+  deed(name: Deed): void {
+    this.#add('deed', name)
+  }
+
+  /** An explanation agreed with the simulator's own. */
+  reason(name: string): void {
+    this.#add('reason', name)
   }
 
   code(code: string | undefined): void {
@@ -156,9 +195,10 @@ export class Coverage {
       `Invariants checked: ${INVARIANTS.map((each) => {
         return `${each} (${this.of('invariant', String(each))})`
       }).join(', ')}`,
-      `Of later versions: invariants ${LATER_INVARIANTS.join(', ')}; ${LATER_FEATURES.join(', ')}`,
       ...this.#table('fault', FAULTS),
+      ...this.#table('deed', DEEDS),
       ...this.#table('code', CODES),
+      ...this.#table('reason', REASONS),
       ...this.#facts(),
       `Pairs of features: ${this.#pairs()}`,
     ]
@@ -169,7 +209,7 @@ export class Coverage {
 
   #table(kind: string, names: readonly string[]): string[] {
     const cells = names.map((name) => `${name} ${this.of(kind, name)}`)
-    return [`${kind === 'fault' ? 'Faults' : 'Codes'}: ${cells.join(', ')}`]
+    return [`${TITLES[kind] ?? kind}: ${cells.join(', ')}`]
   }
 
   #facts(): string[] {
@@ -203,7 +243,9 @@ function expectedCells(): string[] {
   return [
     ...INVARIANTS.map((each) => `invariant: ${each}`),
     ...FAULTS.map((name) => `fault: ${name}`),
+    ...DEEDS.map((name) => `deed: ${name}`),
     ...CODES.map((name) => `code: ${name}`),
+    ...REASONS.map((name) => `reason: ${name}`),
     ...EXPECTED_FACTS.map((cell) => `fact: ${cell}`),
     ...allPairs().map((pair) => `pair: ${pair}`),
   ]

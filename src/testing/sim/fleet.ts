@@ -3,12 +3,19 @@
 
 import type { AxError } from '../../core/errors.ts'
 import { isAxError } from '../../core/errors.ts'
-import type { JobContext, JobHandle } from '../../core/types.ts'
+import type {
+  Confirmed,
+  Job,
+  JobContext,
+  JobHandle,
+  StandardSchemaV1,
+  TypePolicy,
+} from '../../core/types.ts'
 import { AxScheduler } from '../../index.ts'
 import { type Far, Link } from './link.ts'
 import { expect, type Watch } from './oracle.ts'
-import type { Fault, NodePlan, Plan, Script } from './plan.ts'
-import { TYPES } from './swarm.ts'
+import type { Brought, Fault, NodePlan, Plan, PolicySpec, Script } from './plan.ts'
+import { TYPE_NAMES } from './policies.ts'
 import { SimNode } from './world.ts'
 
 /** One life of one process. */
@@ -25,7 +32,11 @@ export interface Process {
   readonly handles: Map<string, JobHandle>
 }
 
-export type RunBody = (node: SimNode, context: JobContext, script: Script) => Promise<unknown>
+/** Who runs what handlers and confirms are asked for. */
+export interface Doer {
+  run(node: SimNode, context: JobContext, script: Script): Promise<unknown>
+  ask(node: SimNode, job: Job, signal: AbortSignal, script: Script): Promise<Confirmed>
+}
 
 const SUPERVISOR_MS = 400
 
@@ -41,19 +52,19 @@ export class Fleet {
   readonly #watch: Watch
   readonly #far: Far & { restarts: number; deafUntil: number }
   readonly #plan: Plan
-  readonly #run: RunBody
+  readonly #doer: Doer
   readonly #lives = new Map<string, number>()
 
   constructor(
     watch: Watch,
     far: Far & { restarts: number; deafUntil: number },
     plan: Plan,
-    run: RunBody,
+    doer: Doer,
   ) {
     this.#watch = watch
     this.#far = far
     this.#plan = plan
-    this.#run = run
+    this.#doer = doer
   }
 
   startAll(): void {
@@ -102,7 +113,10 @@ export class Fleet {
   }
 
   #makeScheduler(node: SimNode, link: Link, plan: NodePlan, types: readonly string[]): AxScheduler {
-    const { leaseMs, graceMs, maxZombies, keepMs, unknownDeps, pools } = this.#plan.settings
+    const { leaseMs, graceMs, maxZombies, keepMs, unknownDeps, brought } = this.#plan.settings
+    const life = brought[(node.life - 1) % brought.length] as Brought
+    const { pools, ageing, retryBudget } = life
+    const policies = this.#policiesOf(node, life)
     const scheduler = new AxScheduler({
       store: link.store,
       runtime: node.runtime,
@@ -113,18 +127,51 @@ export class Fleet {
       keep: keepMs,
       unknownDeps,
       autoStart: plan.types.length > 0,
-      pools: Object.fromEntries(
-        Object.entries(pools).map(([name, concurrency]) => [name, { concurrency }]),
-      ),
-      types: TYPES,
+      ...(plan.bare ? {} : { pools, types: policies }),
+      ...(plan.bare || ageing === undefined ? {} : { ageing }),
+      ...(plan.bare || retryBudget === undefined ? {} : { retryBudget }),
       logger: { ...silent, error: (detail, text) => this.#complain(node, detail, text) },
     })
     for (const type of new Set(types)) {
-      scheduler.define(type, TYPES[type] ?? {}, (context) =>
-        this.#run(node, context, context.payload as Script),
+      scheduler.define(type, policies[type] ?? {}, (context) =>
+        this.#doer.run(node, context, context.payload as Script),
       )
     }
     return scheduler
+  }
+
+  /** Policies with the functions that only a process has. */
+  #policiesOf(node: SimNode, { caps }: Brought): Record<string, TypePolicy> {
+    const policies = Object.entries(this.#plan.settings.types).map(([type, spec]) => {
+      const { asks, shaped, ...policy }: PolicySpec = spec
+      const confirm: TypePolicy['confirm'] = ({ job, signal }) =>
+        this.#doer.ask(node, job, signal, job.payload as Script)
+      const whole: TypePolicy = {
+        ...policy,
+        ...(asks === true ? { confirm } : {}),
+        ...(shaped === true ? { schema: this.#schema } : {}),
+        ...(caps[type] === undefined ? {} : { concurrency: caps[type] }),
+      }
+      return [type, whole] as const
+    })
+    return Object.fromEntries(policies)
+  }
+
+  /** Marks what it has seen; every other time its answer takes a while. */
+  readonly #schema: StandardSchemaV1 = {
+    '~standard': {
+      version: 1,
+      vendor: 'simulated',
+      validate: (value) => {
+        const script = value as Script
+        if (script.misshapen === true) {
+          this.#watch.coverage.deed('refused by its schema')
+          return { issues: [{ message: 'misshapen', path: ['misshapen'] }] }
+        }
+        const answer = { value: { ...script, shaped: true } }
+        return script.op % 2 === 0 ? answer : Promise.resolve(answer)
+      },
+    },
   }
 
   /** A scheduler has no reason to log an error: the store's absence is nothing of that kind. */
@@ -228,6 +275,6 @@ export class Fleet {
       if (!up) this.start(plan)
     }
     const first = this.#plan.nodes[0]
-    if (first !== undefined) this.start({ ...first, name: 'healer' }, Object.keys(TYPES))
+    if (first !== undefined) this.start({ ...first, bare: false, name: 'healer' }, TYPE_NAMES)
   }
 }

@@ -4,9 +4,9 @@
 import type { DepMode } from '../../core/job.ts'
 import type { Feature } from './coverage.ts'
 import type { Spec } from './plan.ts'
+import { POOLS, TYPE_NAMES } from './policies.ts'
 import type { Random } from './random.ts'
 import { type ScriptWriter, writeScript } from './scripts.ts'
-import { TYPES } from './swarm.ts'
 
 const KEYS = ['k1', 'k2', 'k3', 'k4']
 const LANES = ['lane1', 'lane2', 'lane3']
@@ -18,7 +18,7 @@ export class Graphs {
   readonly #on: ReadonlySet<Feature>
   readonly #random: Random
   readonly #writer: ScriptWriter
-  readonly #types = Object.keys(TYPES)
+  readonly #types: readonly string[] = TYPE_NAMES
   /** Ids that were given to a job, and ids that were named before anybody gave them. */
   readonly #known: string[] = []
   readonly #ghosts: string[] = []
@@ -157,7 +157,11 @@ export class Graphs {
   #job(op: number, id: string | undefined, given: readonly Dep[]): Spec {
     const random = this.#random
     const deps = given.filter((dep) => dep.id !== id)
-    const job: Draft = { type: random.pick(this.#types), script: writeScript(this.#writer, op) }
+    const drawn = random.pick(this.#types)
+    const type = this.#chance('preemption', 0.35)
+      ? random.pick(['yielding', 'yielding', 'yielding', 'yielding', 'urgent'])
+      : drawn
+    const job: Draft = { type, script: writeScript(this.#writer, op, type) }
     if (id !== undefined) job.id = id
     if (deps.length > 0) {
       job.deps = deps
@@ -177,14 +181,18 @@ export class Graphs {
 
   #addTerms(job: Draft): void {
     const random = this.#random
-    if (this.#chance('priorities', 0.6)) job.priority = random.int(1, 100)
+    const isPlain = job.type !== 'yielding' && job.type !== 'urgent'
+    if (this.#chance('priorities', isPlain ? 0.6 : 0.15)) job.priority = random.int(1, 100)
+    if (this.#chance('urgent work', 0.08)) job.priority = random.int(91, 100)
     if (this.#chance('timeouts', 0.25)) job.timeout = random.pick([30, 150, 700])
     if (this.#chance('retries', 0.35)) {
       job.retries = random.int(1, 4)
       const type = random.pick(['fixed', 'exponential'] as const)
-      if (random.chance(0.7)) job.backoff = { type, delay: random.int(0, 400) }
+      const delay = random.chance(0.2) ? 0 : random.int(0, 400)
+      if (random.chance(0.7)) job.backoff = { type, delay }
     }
     if (this.#chance('not idempotent', 0.15)) job.idempotent = false
+    if (this.#chance('heartbeats', 0.08)) job.heartbeat = random.pick([50, 120, 500])
     if (this.#chance('delays', 0.2)) job.delay = random.int(0, 4_000)
     if (this.#chance('enqueue timeout', 0.2)) job.enqueueTimeout = random.int(1, 2_000)
   }
@@ -196,7 +204,7 @@ export class Graphs {
       if (this.#chance('windows', 0.5)) job.dedupeMs = random.pick([0, 200, 3_000])
     }
     if (this.#chance('lanes', 0.25)) job.exclusive = random.pick(LANES)
-    if (random.chance(0.15)) job.pool = random.pick(['default', 'narrow', 'wide'])
+    if (random.chance(0.15)) job.pool = random.pick(POOLS)
   }
 }
 

@@ -3,12 +3,9 @@
 
 /** What the oracles of this version check. */
 export const INVARIANTS = [
-  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 19, 20, 22, 24, 25, 26, 28, 29, 30, 31,
-  32, 33, 34, 35, 36, 37, 38, 40, 41, 42,
+  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,
+  28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42,
 ] as const
-
-/** Retry budget, rates, preemption, ageing, schedules: there is nothing to check yet. */
-export const LATER_INVARIANTS = [18, 21, 23, 27, 39] as const
 
 export type Invariant = (typeof INVARIANTS)[number]
 

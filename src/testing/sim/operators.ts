@@ -3,6 +3,7 @@
 
 import { isAxError } from '../../core/errors.ts'
 import type { JobContext, JobHandle, JobInput } from '../../core/types.ts'
+import type { Administrators } from './administer.ts'
 import type { Bodies } from './bodies.ts'
 import { isEnd } from './copy.ts'
 import type { Fleet, Process } from './fleet.ts'
@@ -13,25 +14,32 @@ import { type LiveBody, type Submitter, toInput } from './submit.ts'
 /** Codes that say for certain that nothing was stored. */
 const REFUSALS: readonly string[] = [
   ...['DUPLICATE_ID', 'KEY_TAKEN', 'CYCLE', 'UNKNOWN_DEPENDENCY', 'INVALID_JOB', 'TOO_LARGE'],
-  ...['LEASE_LOST', 'CLOSED'],
+  ...['LEASE_LOST', 'CLOSED', 'QUEUE_OVERFLOW'],
 ]
 
 const REPEAT_MS = 60
 
 const AGAIN_MS = 400
 
+/** Longer than any call takes: who waits longer does so for room. */
+const PATIENCE_MS = 12_000
+
 export class Operators implements Submitter {
   done = 0
   /** Calls of `result()` that have not settled, with the process that waits. */
   readonly pending = new Set<{ readonly id: string; readonly process: Process }>()
+  /** Submissions that have not been answered. */
+  readonly adding = new Set<{ readonly id: string; readonly process: Process }>()
+  readonly #administrators: Administrators
   readonly #watch: Watch
   readonly #doubled: boolean
   #fleet!: Fleet
   #bodies!: Bodies
 
   /** `doubled`: a refused request may arrive once more, and be granted then. */
-  constructor(watch: Watch, doubled: boolean) {
+  constructor(watch: Watch, doubled: boolean, administrators: Administrators) {
     this.#watch = watch
+    this.#administrators = administrators
     this.#doubled = doubled
   }
 
@@ -96,13 +104,14 @@ export class Operators implements Submitter {
 
   async #do(process: Process, op: Op): Promise<void> {
     const { scheduler } = process
+    if (await this.#administrators.perform(process, op)) return
     switch (op.kind) {
       case 'add':
         return this.#add(process, op.jobs)
       case 'invalid':
         return this.#invalid(process, op.variant)
       case 'cancel':
-        return this.#cancel(process, op.id)
+        return this.#cancel(process, this.#named(op.id))
       case 'retry':
         return this.#retry(process, op.id, op.downstream)
       case 'result':
@@ -116,8 +125,6 @@ export class Operators implements Submitter {
         return scheduler.pool(op.pool).pause()
       case 'resume':
         return scheduler.pool(op.pool).resume()
-      case 'configure':
-        return scheduler.pool(op.pool).configure({ concurrency: op.concurrency })
       case 'snapshot':
         return this.#snapshot(process)
       case 'zombies':
@@ -131,14 +138,31 @@ export class Operators implements Submitter {
 
   async #add(process: Process, jobs: readonly Spec[]): Promise<void> {
     const inputs = jobs.map((spec) => toInput(spec, this.runLive))
-    const { scheduler } = process
-    const handles =
-      inputs.length === 1
-        ? [await scheduler.addJob(inputs[0] as JobInput)]
-        : await scheduler.addJobs(inputs)
+    const handles = await this.#submit(process, inputs)
     for (const handle of handles) process.handles.set(handle.id, handle)
     expect(this.#watch, 1, handles.length === jobs.length, () => 'not as many handles as jobs')
     this.#acknowledged(handles)
+  }
+
+  /** Where pools are full it may take as long as it takes. */
+  async #submit(process: Process, inputs: readonly JobInput[]): Promise<readonly JobHandle[]> {
+    const { scheduler } = process
+    const { world, coverage } = this.#watch
+    const adding = { id: inputs.map(({ id }) => id).join(' '), process }
+    this.adding.add(adding)
+    const patience = process.node.after(PATIENCE_MS, () => coverage.deed('waits for room'))
+    const begun = world.time
+    try {
+      const handles =
+        inputs.length === 1
+          ? [await scheduler.addJob(inputs[0] as JobInput)]
+          : await scheduler.addJobs(inputs)
+      if (world.time - begun > PATIENCE_MS) coverage.deed('let in after waiting')
+      return handles
+    } finally {
+      patience.cancel()
+      this.adding.delete(adding)
+    }
   }
 
   /** 1: what was acknowledged is there, or has been there and was forgotten by the rules. */
@@ -167,6 +191,13 @@ export class Operators implements Submitter {
       const stored = seen !== undefined && this.#watch.scriptOf(seen.job)?.op === op.index
       expect(this.#watch, 40, !stored, () => `${id}: refused with ${code}, and stored`, [id])
     }
+  }
+
+  /** `*3` is the third of those that run at this moment, going round. */
+  #named(id: string): string {
+    if (!id.startsWith('*')) return id
+    const running = [...this.#watch.view.of('running')]
+    return running[Number(id.slice(1)) % running.length]?.job.id ?? 'nobody'
   }
 
   /** 37: true means that somebody has cancelled it in the meantime; false, that it had ended. */
@@ -288,7 +319,9 @@ export class Operators implements Submitter {
     }
   }
 
-  async #invalid({ scheduler }: Process, variant: Invalid): Promise<void> {
+  async #invalid(process: Process, variant: Invalid): Promise<void> {
+    if (variant === 'pool option') return this.#administrators.refused(process)
+    const { scheduler } = process
     const before = this.#watch.view.added
     await scheduler.addJobs(INVALID[variant]()).then(
       () => expect(this.#watch, 40, false, () => `${variant}: was accepted`),
@@ -305,7 +338,7 @@ export class Operators implements Submitter {
 
 const ALLOWED: readonly string[] = ['INVALID_JOB', 'TOO_LARGE', 'STORE_UNAVAILABLE', 'CLOSED']
 
-const INVALID: Readonly<Record<Invalid, () => JobInput[]>> = {
+const INVALID: Readonly<Record<Exclude<Invalid, 'pool option'>, () => JobInput[]>> = {
   'no such type of value': () => [
     { id: 'invalid1', type: 'plain' },
     { id: 'invalid2', type: 'plain', priority: 101 },

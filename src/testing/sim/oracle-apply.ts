@@ -13,6 +13,7 @@ export function judgeApply(watch: Watch, commit: Commit): void {
   const moves = commit.call.args[0] as readonly Move[]
   const { answer } = commit.answer as { readonly answer: readonly Moved[] }
   const released = new Set<string>()
+  const keys = new Map<string, string>()
   for (const [index, move] of moves.entries()) {
     const seen = watch.view.jobs.get(move.id)
     watch.coverage.move(move.step, seen?.status ?? 'gone')
@@ -20,17 +21,33 @@ export function judgeApply(watch: Watch, commit: Commit): void {
       watch.coverage.checked(10)
     }
     const given = answer[index] as Moved
-    judgeMove(watch, commit, { move, seen, released }, given)
+    if (given.status === 'moved') judgeVerdict(watch, move, seen)
+    judgeMove(watch, commit, { move, seen, released, keys }, given)
     const lets = move.step === 'forget' || move.step === 'succeed'
     if (lets && given.status === 'moved') released.add(move.id)
+    const key = move.step === 'revive' && given.status === 'moved' ? seen?.job.key : undefined
+    if (key !== undefined) keys.set(key, move.id)
   }
 }
 
-/** A move, the record that it meets, and who has stopped naming others earlier in the call. */
+/** What an attempt has shown of the downstream: an end of its own making shows nothing. */
+function judgeVerdict(watch: Watch, { step, verdict, id }: Move, seen: Seen | undefined): void {
+  const words = watch.wordsOf(seen?.job.lease?.number ?? 0)
+  const failed = step === 'fail' || step === 'retry'
+  const isIll = step === 'timeout' || (failed && words?.transient === true)
+  const due = step === 'succeed' ? 'success' : isIll ? 'failure' : 'neutral'
+  expect(watch, 26, verdict === due, () => `${id}: ${step} shows ${verdict}, not ${due}`, [id])
+}
+
+/**
+ * A move, the record that it meets, who has stopped naming others earlier in the call, and who has
+ * been revived in it, by key.
+ */
 interface Met {
   readonly move: Move
   readonly seen: Seen | undefined
   readonly released: ReadonlySet<string>
+  readonly keys: ReadonlyMap<string, string>
 }
 
 function judgeMove(watch: Watch, commit: Commit, met: Met, given: Moved): void {
@@ -123,7 +140,7 @@ function judgeCause(watch: Watch, view: View, seen: Seen): void {
 }
 
 function judgeRefusal(watch: Watch, commit: Commit, met: Met, seen: Seen, given: Moved): void {
-  const { move, released } = met
+  const { move, released, keys } = met
   if (given.status !== 'refused') return
   const { view } = watch
   const { key, id } = seen.job
@@ -133,7 +150,7 @@ function judgeRefusal(watch: Watch, commit: Commit, met: Met, seen: Seen, given:
     const right = move.step === 'forget' && view.namerOf(id, released) !== undefined
     expect(watch, 1, right, () => `${id}: kept, and nobody names it`, own)
   } else if (why.reason === 'key') {
-    const owner = key === undefined ? undefined : view.ownerOf(key, commit.now)
+    const owner = key === undefined ? undefined : (keys.get(key) ?? view.ownerOf(key, commit.now))
     expect(watch, 34, owner === why.owner && owner !== id, () => `${id}: key of ${owner}`, own)
   } else {
     expect(watch, 30, move.step === 'revive', () => `${id}: ${move.step} refused as doomed`, own)

@@ -4,7 +4,7 @@
 import type { Explanation } from '../../core/types.ts'
 import { isEnd } from './copy.ts'
 import { expect, type Watch } from './oracle.ts'
-import { comesBefore, type Seen } from './view.ts'
+import type { Seen } from './view.ts'
 
 /** Blockers that an explanation names at most. */
 const NAMED = 100
@@ -32,6 +32,7 @@ export async function checkExplain(
     (own.position === undefined || own.position === given.position) &&
     (own.blockedBy === undefined || isListOf(own.blockedBy, blockers))
   expect(watch, 41, same, text, [id])
+  watch.coverage.reason(own.reason)
   const ghosts = own.reason === 'unknown-dependency'
   if (!ghosts) return
   const says = given.blockedBy?.some((each) => each.status === 'unknown') === true
@@ -45,7 +46,7 @@ function isListOf(all: readonly string[], given: readonly string[]): boolean {
 }
 
 function opinionOn(watch: Watch, seen: Seen): Opinion {
-  if (seen.status === 'pending') return { reason: reasonOfPending(seen) }
+  if (seen.status === 'pending') return { reason: reasonOfPending(watch, seen) }
   if (seen.status === 'waiting') return opinionOnWaiting(watch, seen)
   if (seen.status === 'ready') return opinionOnReady(watch, seen)
   if (seen.status === 'cancelled' && seen.job.lease !== undefined) return { reason: 'stopping' }
@@ -53,7 +54,14 @@ function opinionOn(watch: Watch, seen: Seen): Opinion {
 }
 
 /** Why it was sent to wait, by the last entry of its log that says so. */
-function reasonOfPending(seen: Seen): string {
+function reasonOfPending({ view, world }: Watch, seen: Seen): string {
+  const { budget } = view
+  const isDue = (each: Seen) => each.again && each.job.availableAt <= world.time
+  if (budget !== null && isDue(seen)) {
+    const others = [...view.of('pending')].filter(isDue)
+    const ahead = others.filter((each) => view.comesBefore(each, seen)).length
+    if (budget.opensAt(ahead, world.time) > world.time) return 'budget'
+  }
   const last = seen.log.findLast((event) => event.to === 'pending' || event.event === 'job:revived')
   if (last?.event === 'job:lost') return 'lost'
   return last?.event === 'job:retry' || last?.event === 'job:timeout' ? 'backoff' : 'delayed'
@@ -72,6 +80,7 @@ function opinionOnWaiting(watch: Watch, seen: Seen): Opinion {
   return { reason: ghosts ? 'unknown-dependency' : 'dependency', blockedBy: open }
 }
 
+/** In the order in which they are given: what only people change, what time does, other jobs. */
 function opinionOnReady(watch: Watch, seen: Seen): Opinion {
   const { view, world } = watch
   const { job } = seen
@@ -80,16 +89,41 @@ function opinionOnReady(watch: Watch, seen: Seen): Opinion {
     other.body !== undefined || worker.types.includes(other.type)
   const able = workers.filter((worker) => runs(worker, job))
   if (able.length === 0) return { reason: 'no-handler' }
-  if (able.every((worker) => worker.full)) return { reason: 'zombies' }
+  const takers = able.filter((worker) => !worker.full)
+  if (takers.length === 0) return { reason: 'zombies' }
   const pool = view.pool(job.pool)
   if (pool.paused) return { reason: 'paused' }
-  if (view.used(job.pool) < pool.concurrency) return { reason: 'next' }
-  let ahead = 0
-  for (const other of view.of('ready')) {
-    if (other.job.pool !== job.pool || !comesBefore(other.job, job)) continue
-    if (workers.some((worker) => runs(worker, other.job))) ahead += 1
-  }
-  return { reason: 'pool-full', position: ahead + 1 }
+  const line = [...view.of('ready')].filter((other) => {
+    const isBefore = other.job.pool === job.pool && view.comesBefore(other, seen)
+    return isBefore && workers.some((worker) => runs(worker, other.job))
+  })
+  const position = line.length + 1
+  const cap = view.types.get(job.type)?.concurrency ?? Number.POSITIVE_INFINITY
+  if (pool.concurrency === 0) return { reason: 'pool-full', position }
+  if (cap === 0) return { reason: 'type-full' }
+  if (pool.perWorker === 0) return { reason: 'worker-full' }
+  const used = view.used(job.pool)
+  const state = pool.breaker?.stateAt(world.time) ?? 'closed'
+  // Nothing runs and nobody is ahead: this one is the probe.
+  const isProbe = state === 'half-open' && used === 0 && line.length === 0
+  if (state !== 'closed' && !isProbe) return { reason: 'breaker' }
+  const rateAt = pool.rate?.opensAt(0, world.time) ?? 0
+  if (rateAt > world.time) return { reason: 'rate', position }
+  if (view.usedOf(job.type) >= cap) return { reason: 'type-full' }
+  const victim = view.victimOf(job.id)?.job.id
+  if (victim !== undefined) return { reason: 'preempting', blockedBy: [victim] }
+  const { elastic } = pool
+  const isRaised = elastic !== null && view.isUrgent(job, elastic.minPriority)
+  const most = isRaised ? pool.raised(pool.concurrency) : pool.concurrency
+  if (used >= most) return { reason: 'pool-full', position }
+  const share = isRaised ? pool.raised(pool.share) : pool.share
+  const spent = takers.every(({ holder }) => view.used(job.pool, holder) >= share)
+  return spent ? { reason: 'worker-full', position } : { reason: 'next' }
+}
+
+/** Whether nothing at all keeps a ready job from starting. */
+export function isStartable(watch: Watch, seen: Seen): boolean {
+  return opinionOnReady(watch, seen).reason === 'next'
 }
 
 /** Whether what a job waits for is, in the end, an id that nobody has submitted. */

@@ -5,6 +5,8 @@
 import { Live, type NewJob, type Stored } from '../../core/job.ts'
 import type { InsertAnswer, InsertGroup, Refusal } from '../../store/store.ts'
 import { type Commit, expect, type Watch } from './oracle.ts'
+import { noRoom } from './oracle-room.ts'
+import { judgeTick } from './oracle-settings.ts'
 import type { View } from './view.ts'
 
 /** What becomes of a group: each job's place, or why nothing was stored. */
@@ -14,27 +16,46 @@ type Verdict =
   | { readonly status: 'done'; readonly owners: readonly (string | null)[] }
 
 /**
- * Judges a whole call before its entries are folded. Groups come one after the other, so what an
- * earlier one adds is there for the next: it is laid over the view.
+ * Judges a call group by group: `fold` takes the entries of one group into the view, so that the
+ * next one meets what the one before has left. It is told how many jobs that one added.
  */
-export function judgeInsert(watch: Watch, commit: Commit): void {
+export function judgeInsert(watch: Watch, commit: Commit, fold: (added: number) => void): void {
   const groups = commit.call.args[0] as readonly InsertGroup[]
   const { answer } = commit.answer as { readonly answer: readonly InsertAnswer[] }
-  const overlay = new Overlay(watch.view, commit.now)
   for (const [index, group] of groups.entries()) {
     const given = answer[index] as InsertAnswer
+    const overlay = new Overlay(watch.view, commit.now)
     const verdict = judge(overlay, group)
-    compare(watch, overlay, group, verdict, given)
-    if (verdict.status === 'done') overlay.take(group, verdict.owners)
+    compare(watch, group, verdict, given)
+    judgeTick(watch, commit, group, given)
+    noteDeeds(watch, group, given)
+    const owners = verdict.status === 'done' ? verdict.owners : []
+    fold(owners.filter((owner) => owner === null).length)
   }
 }
 
-/** The view with what earlier groups of the same call have added. */
-class Overlay {
+function noteDeeds({ view, coverage }: Watch, group: InsertGroup, given: InsertAnswer): void {
+  const { tick } = group
+  if (tick !== undefined && given.status === 'stale') coverage.deed('tick came too late')
+  if (given.status === 'refused' && given.refusals.some(({ reason }) => reason === 'full')) {
+    coverage.deed(tick === undefined ? 'refused for room' : 'schedule waits for room')
+  }
+  if (given.status !== 'done') return
+  for (const { added, job } of given.jobs) {
+    const { pool } = job
+    const isFull = view.queued(pool) >= view.pool(pool).maxQueue
+    const inQueue = job.status === 'pending' || job.status === 'ready'
+    if (added && inQueue && isFull) coverage.deed('fills a ghost in a full pool')
+    const { payload } = job
+    if (typeof payload === 'string' && payload.includes('"shaped":true')) coverage.deed('shaped')
+  }
+}
+
+/** The view, with the jobs of a group that is not there yet. */
+export class Overlay {
   readonly view: View
   readonly now: number
   readonly added = new Map<string, NewJob>()
-  readonly #keys = new Map<string, string>()
 
   constructor(view: View, now: number) {
     this.view = view
@@ -42,23 +63,15 @@ class Overlay {
   }
 
   get(id: string): { readonly type: string; readonly payload: Stored } | undefined {
-    return this.added.get(id) ?? this.view.jobs.get(id)?.job
+    return this.view.jobs.get(id)?.job
   }
 
   ownerOf(key: string): string | undefined {
-    return this.#keys.get(key) ?? this.view.ownerOf(key, this.now)
+    return this.view.ownerOf(key, this.now)
   }
 
   knows(id: string): boolean {
     return this.get(id) !== undefined || this.view.endOf(id, this.now) !== undefined
-  }
-
-  take(group: InsertGroup, owners: readonly (string | null)[]): void {
-    for (const [index, job] of group.jobs.entries()) {
-      if (owners[index] !== null) continue
-      this.added.set(job.id, job)
-      if (job.key !== undefined) this.#keys.set(job.key, job.id)
-    }
   }
 
   /** Edges that may still hold a job back, of jobs that have not succeeded. */
@@ -84,6 +97,9 @@ function judge(overlay: Overlay, group: InsertGroup): Verdict {
     const holds = parent?.status === 'running' && parent.job.lease?.number === fence.lease
     if (!holds) return { status: 'stale' }
   }
+  const { tick } = group
+  const stands = tick === undefined || overlay.view.schedules.get(tick.schedule)?.nextAt === tick.at
+  if (!stands) return { status: 'stale' }
   const reasons: string[] = []
   const owners: (string | null)[] = []
   const ids = new Set<string>()
@@ -99,9 +115,9 @@ function judge(overlay: Overlay, group: InsertGroup): Verdict {
     owners.push('owner' in place ? place.owner : null)
   }
   if (reasons.length > 0) return { status: 'refused', reasons }
-  const verdict: Verdict = { status: 'done', owners }
-  if (!closesLoop(overlay, group, owners)) return verdict
-  return { status: 'refused', reasons: ['cycle'] }
+  if (closesLoop(overlay, group, owners)) return { status: 'refused', reasons: ['cycle'] }
+  const full = noRoom(overlay, group, owners)
+  return full.length > 0 ? { status: 'refused', reasons: full } : { status: 'done', owners }
 }
 
 interface Group {
@@ -141,7 +157,6 @@ function closesLoop(overlay: Overlay, group: InsertGroup, owners: readonly (stri
   const fresh = group.jobs.filter((_, index) => owners[index] === null)
   if (fresh.every((job) => job.deps.length === 0)) return false
   const tried = new Overlay(overlay.view, overlay.now)
-  for (const [id, job] of overlay.added) tried.added.set(id, job)
   for (const job of fresh) tried.added.set(job.id, job)
   return fresh.some((job) => job.deps.length > 0 && reaches(tried, job.id))
 }
@@ -159,13 +174,7 @@ function reaches(overlay: Overlay, id: string): boolean {
   return false
 }
 
-function compare(
-  watch: Watch,
-  overlay: Overlay,
-  group: InsertGroup,
-  verdict: Verdict,
-  given: InsertAnswer,
-): void {
+function compare(watch: Watch, group: InsertGroup, verdict: Verdict, given: InsertAnswer): void {
   const ids = group.jobs.map((job) => job.id)
   const text = () =>
     `insert of ${ids.join(', ')}: answered ${brief(given)}, expected ${JSON.stringify(verdict)}`
@@ -176,8 +185,9 @@ function compare(
     const loop = verdict.reasons[0] === 'cycle'
     const reasons = given.refusals.map(show)
     const same = loop ? given.refusals[0]?.reason === 'cycle' : same2(reasons, verdict.reasons)
-    expect(watch, loop ? 32 : 34, same, text, ids)
-    if (loop) checkLoop(watch, overlay, group, given.refusals[0] as Refusal, text)
+    const full = given.refusals.some(({ reason }) => reason === 'full')
+    expect(watch, loop ? 32 : full ? 40 : 34, same, text, ids)
+    if (loop) checkLoop(watch, group, given.refusals[0] as Refusal, text)
   }
   if (given.status !== 'done' || verdict.status !== 'done') return
   for (const [index, inserted] of given.jobs.entries()) {
@@ -196,7 +206,9 @@ function same2(one: readonly string[], other: readonly string[]): boolean {
 function show(refusal: Refusal): string {
   if (refusal.reason === 'key') return `${refusal.index} key ${refusal.owner}`
   if (refusal.reason === 'unknown') return `${refusal.index} unknown ${refusal.dep}`
-  return `${refusal.index} ${refusal.reason}`
+  if (refusal.reason !== 'full') return `${refusal.index} ${refusal.reason}`
+  const { index, pool, maxQueue, overflow, never } = refusal
+  return `${index} full ${pool} ${maxQueue} ${overflow}${never ? ' never' : ''}`
 }
 
 function brief(answer: InsertAnswer): string {
@@ -206,18 +218,11 @@ function brief(answer: InsertAnswer): string {
 }
 
 /** A loop that is shown is one: each id waits for the one before. */
-function checkLoop(
-  watch: Watch,
-  overlay: Overlay,
-  group: InsertGroup,
-  refusal: Refusal,
-  text: () => string,
-): void {
+function checkLoop(watch: Watch, group: InsertGroup, refusal: Refusal, text: () => string): void {
   if (refusal.reason !== 'cycle') return
   const { path } = refusal
   const own = new Map(group.jobs.map((job) => [job.id, job]))
-  const depsOf = (id: string) =>
-    (own.get(id) ?? overlay.added.get(id) ?? watch.view.jobs.get(id)?.job)?.deps ?? []
+  const depsOf = (id: string) => (own.get(id) ?? watch.view.jobs.get(id)?.job)?.deps ?? []
   const linked = path.every((id, index) => {
     const before = path[index - 1]
     return before === undefined || depsOf(id).some((dep) => dep.id === before)

@@ -3,20 +3,20 @@
 
 import type { JobEvent, StoredJob } from '../../core/job.ts'
 import type {
-  Change,
   ExtendAnswer,
   ExtendAsk,
   LeaseAnswer,
   LeaseAsk,
   OverdueAnswer,
-  PoolChange,
 } from '../../store/store.ts'
+import type { PoolBook } from './books.ts'
 import { isEnd } from './copy.ts'
 import { type Commit, expect, type Watch } from './oracle.ts'
-import { comesBefore, type Seen } from './view.ts'
+import type { Picked } from './oracle-pick.ts'
+import type { Seen } from './view.ts'
 
-/** After the entries of the call are folded. */
-export function judgeLease(watch: Watch, commit: Commit): void {
+/** After the entries of the call are folded. `due`: what should have come of it. */
+export function judgeLease(watch: Watch, commit: Commit, due: Picked): void {
   const ask = commit.call.args[0] as LeaseAsk
   const { answer } = commit.answer as { readonly answer: LeaseAnswer }
   const granted = new Set(answer.jobs.map((job) => job.id))
@@ -25,8 +25,14 @@ export function judgeLease(watch: Watch, commit: Commit): void {
   expect(watch, 6, told, () => `lease answered ${[...granted]} and logged ${ran}`)
   expect(watch, 19, granted.size <= ask.max, () => `asked for ${ask.max}, got ${granted.size}`)
   for (const job of answer.jobs) judgeGrant(watch, commit, ask, job)
-  judgeOrder(watch, ask, answer)
-  judgeRest(watch, commit, ask, granted.size)
+  judgeCaps(watch, answer)
+  judgeAge(watch, commit, ask, answer)
+  judgePicks(watch, commit, due, [...ran])
+  for (const seen of watch.view.of('pending')) {
+    if (seen.again && watch.view.budget !== null) continue
+    const text = () => `${seen.job.id}: due at ${seen.job.availableAt} and left pending`
+    expect(watch, 24, seen.job.availableAt > commit.now, text, [seen.job.id])
+  }
 }
 
 function judgeGrant(watch: Watch, { now }: Commit, ask: LeaseAsk, job: StoredJob): void {
@@ -41,41 +47,118 @@ function judgeGrant(watch: Watch, { now }: Commit, ask: LeaseAsk, job: StoredJob
   expect(watch, 26, served, () => `${job.id}: granted to a worker that does not serve it`, own)
   const pool = view.pool(job.pool)
   expect(watch, 22, !pool.paused, () => `${job.id}: granted in a paused pool`, own)
-  const used = view.used(job.pool)
-  const text = () => `${job.id}: ${used} leases and holds in ${job.pool} of ${pool.concurrency}`
-  expect(watch, 19, used <= pool.concurrency, text, own)
   const seen = view.jobs.get(job.id) as Seen
   const { needs } = view.countsOf(seen)
   expect(watch, 28, needs === 0, () => `${job.id}: started ${needs} short of its quorum`, own)
+  const victim = view.victimOf(job.id)?.job.id
+  const text = () => `${job.id}: started while its victim ${victim} has its slot`
+  expect(watch, 23, victim === undefined, text, own)
+  chargeRate(watch, pool, job, now)
 }
 
-/** 26: what is left in line comes after what was taken from it. */
-function judgeOrder(watch: Watch, ask: LeaseAsk, answer: LeaseAnswer): void {
-  for (const taken of answer.jobs) {
-    for (const left of watch.view.of('ready')) {
-      if (left.job.pool !== taken.pool || !isServed(left.job, ask)) continue
-      const right = comesBefore(taken, left.job)
-      const text = () => `${taken.id} was taken before ${left.job.id}, which comes first`
-      expect(watch, 26, right, text, [taken.id, left.job.id])
+/** 21: the start counts, and its window has no more than it may. */
+function chargeRate(watch: Watch, pool: PoolBook, job: StoredJob, now: number): void {
+  const { rate, breaker } = pool
+  if (rate !== null) {
+    const at = rate.opensAt(0, now)
+    const early = () => `${job.id}: started ${at - now} ms before the rate of ${job.pool} allows it`
+    expect(watch, 21, at <= now, early, [job.id])
+    rate.takes.push(now)
+    const text = () => `${job.id}: ${rate.inWindow(now)} starts, ${JSON.stringify(rate.terms)}`
+    expect(watch, 21, rate.inWindow(now) <= rate.bound, text, [job.id])
+  }
+  if (breaker === null) return
+  const at = breaker.opensAt(now)
+  const text = () => `${job.id}: started while the breaker of ${job.pool} is ${breaker.mode}`
+  expect(watch, 26, at <= now, text, [job.id])
+  if (breaker.started(job.lease?.number ?? 0)) watch.coverage.deed('a probe starts')
+}
+
+/** 19: leases and holds, of the pool, of each worker in it, of the type over all pools. */
+function judgeCaps(watch: Watch, answer: LeaseAnswer): void {
+  const { view } = watch
+  for (const name of new Set(answer.jobs.map(({ pool }) => pool))) {
+    const pool = view.pool(name)
+    const own = answer.jobs.filter((job) => job.pool === name)
+    const urgent = own.filter((job) => isEntitled(watch, pool, job))
+    const used = view.used(name)
+    const ids = own.map(({ id }) => id)
+    const cap = urgent.length > 0 ? pool.raised(pool.concurrency) : pool.concurrency
+    expect(watch, 19, used <= cap, () => `${used} of ${name} run, of ${cap}, with ${ids}`, ids)
+    const ordinary = own.length - urgent.length
+    const text = () => `${used} of ${name} run, and ${ordinary} of them started above the cap`
+    // Whoever is not entitled started while there was room below the cap.
+    const room = ordinary === 0 || used - urgent.length <= pool.concurrency
+    expect(watch, 19, room, text, ids)
+    if (used > pool.concurrency) watch.coverage.deed('starts above the cap')
+    const holder = own[0]?.lease?.holder ?? ''
+    const mine = view.used(name, holder)
+    const share = urgent.length > 0 ? pool.raised(pool.share) : pool.share
+    expect(watch, 19, mine <= share, () => `${holder} runs ${mine} of ${name}, of ${share}`, ids)
+  }
+  for (const type of new Set(answer.jobs.map((job) => job.type))) {
+    const cap = view.types.get(type)?.concurrency ?? Number.POSITIVE_INFINITY
+    const used = view.usedOf(type)
+    expect(watch, 19, used <= cap, () => `${used} of type ${type} run, of ${cap}`)
+  }
+}
+
+function isEntitled(watch: Watch, pool: PoolBook, job: StoredJob): boolean {
+  return pool.elastic !== null && watch.view.isUrgent(job, pool.elastic.minPriority)
+}
+
+/**
+ * 27: among jobs that age, nobody is taken before one whose priority and wait come to more points.
+ * By the formula alone, for jobs that were ranked by the ageing that is set.
+ */
+function judgeAge(watch: Watch, commit: Commit, ask: LeaseAsk, answer: LeaseAnswer): void {
+  const { view } = watch
+  const { ageing } = view
+  if (ageing === null) return
+  const points = (seen: Seen) => {
+    const { priority } = seen.job
+    return priority * ageing.everyMs + (commit.now - seen.asked)
+  }
+  for (const { id, pool, priority } of answer.jobs) {
+    const taken = view.jobs.get(id) as Seen
+    for (const left of view.of('ready')) {
+      if (left.job.pool !== pool || !isServed(left.job, ask)) continue
+      if (isHeldBack(watch, left)) continue
+      const bothAge = priority <= ageing.ceiling && left.job.priority <= ageing.ceiling
+      const isAbove = left.job.priority > ageing.ceiling && left.job.priority > priority
+      const isStale = [taken, left].some((each) => each.weight !== view.worth(each.job.priority))
+      if (isStale) continue
+      const text = () => `${id} was taken before ${left.job.id}, which outranks it by its age`
+      if (bothAge) {
+        expect(watch, 27, points(taken) >= points(left), text, [id, left.job.id])
+        if (left.job.priority > priority) watch.coverage.deed('overtakes by age')
+      } else expect(watch, 27, !isAbove, text, [id, left.job.id])
     }
   }
 }
 
-/** 24: whoever asks for more than he got has emptied every line that he may draw from. */
-function judgeRest(watch: Watch, commit: Commit, ask: LeaseAsk, granted: number): void {
-  if (granted >= ask.max) return
+/** At the cap of its type, or waiting for its victim: such a job hides nobody. */
+function isHeldBack(watch: Watch, { job }: Seen): boolean {
   const { view } = watch
-  for (const seen of view.of('ready')) {
-    const pool = view.pool(seen.job.pool)
-    const free = !pool.paused && view.used(seen.job.pool) < pool.concurrency
-    if (!isServed(seen.job, ask)) continue
-    const text = () => `${seen.job.id}: ready, a slot is free, and lease left it at ${commit.now}`
-    expect(watch, 24, !free, text, [seen.job.id])
+  const cap = view.types.get(job.type)?.concurrency ?? Number.POSITIVE_INFINITY
+  return view.usedOf(job.type) >= cap || view.victimOf(job.id) !== undefined
+}
+
+/** 24, 26: exactly what should have been taken was taken, in that order. */
+function judgePicks(watch: Watch, commit: Commit, due: Picked, ran: readonly string[]): void {
+  const missing = due.grants.filter((id) => !ran.includes(id))
+  const text = (what: string) => () => {
+    const times = `at ${commit.now}, due were ${due.grants}, taken ${ran}`
+    return `${what} ${times}`
   }
-  for (const seen of view.of('pending')) {
-    const text = () => `${seen.job.id}: due at ${seen.job.availableAt} and left pending`
-    expect(watch, 24, seen.job.availableAt > commit.now, text, [seen.job.id])
-  }
+  const first = missing.slice(0, 1)
+  expect(watch, 24, missing.length === 0, text(`${first} could start and was left`), first)
+  const same = ran.length === due.grants.length && ran.every((id, at) => id === due.grants[at])
+  expect(watch, 26, same, text('lease took others, or in another order:'), ran)
+  const { answer } = commit.answer as { readonly answer: LeaseAnswer }
+  const times = () =>
+    `lease says that time lets somebody start at ${answer.nextAt}, not ${due.nextAt}`
+  expect(watch, 24, answer.nextAt === due.nextAt, times)
 }
 
 function isServed(job: StoredJob, ask: LeaseAsk): boolean {
@@ -93,7 +176,13 @@ export function judgeExtend(watch: Watch, commit: Commit): void {
     const after = commit.after.get(id)
     const current = before?.lease?.number === lease
     const hold = before?.lease?.hold === true && before.lease.holder === ask.holder
-    const due = hold ? 'cancelled' : current ? 'held' : 'lost'
+    const evictor = watch.view.jobs.get(id)?.evictor
+    const holds = evictor === undefined ? 'held' : 'evicted'
+    const due = hold ? 'cancelled' : current ? holds : 'lost'
+    if (due === 'evicted' && given?.status === 'evicted') {
+      watch.coverage.deed('is asked to give way')
+      expect(watch, 23, given.by === evictor, () => `${id}: gives way to ${given.by}`, [id])
+    }
     const text = () => `${id}: extend under ${lease} answered ${given?.status}, not ${due}`
     expect(watch, 8, given?.status === due, text, [id])
     if (due === 'lost') continue
@@ -169,25 +258,6 @@ export function judgeOverdue(watch: Watch, commit: Commit): void {
   expect(watch, 9, free, () => `overdue changed ${commit.events.map(({ job }) => job).join(', ')}`)
 }
 
-/** 25: what is set moves no job by itself. */
-export function judgeConfigure(watch: Watch, commit: Commit): void {
-  const change = commit.call.args[0] as Change
-  if ('pool' in change) takeOver(watch, change)
-  const quiet = commit.events.length === 0
-  expect(watch, 25, quiet, () => `configuring ${JSON.stringify(change)} moved jobs`)
-}
-
-function takeOver(watch: Watch, change: PoolChange): void {
-  const pool = watch.view.pool(change.pool)
-  for (const name of ['concurrency', 'paused'] as const) {
-    const value = change.terms[name]
-    if (value === undefined) continue
-    if (change.by === 'operator') pool.fixed.add(name)
-    if (change.by === 'start' && pool.fixed.has(name)) continue
-    Object.assign(pool, { [name]: value })
-  }
-}
-
 /** 35: one job per lane has been admitted; the best of those that wait comes next. */
 export function judgeLanes(watch: Watch, lanes: ReadonlySet<string>): void {
   for (const lane of lanes) {
@@ -201,7 +271,11 @@ export function judgeLanes(watch: Watch, lanes: ReadonlySet<string>): void {
       const text = () => `${job.id} waits for lane ${lane}, which is free`
       expect(watch, 35, holder !== undefined, text, [job.id])
       if (holder === undefined || holder.startedSinceAdmission) continue
-      const right = holder.status !== 'ready' || comesBefore(holder.job, job)
+      // A new ageing changes the order of those who wait; the lane stays with its holder.
+      const waiter = watch.view.jobs.get(job.id)
+      const { epoch } = watch.view
+      if (holder.epoch !== epoch || waiter?.epoch !== epoch) continue
+      const right = holder.status !== 'ready' || watch.view.comesBefore(holder, waiter)
       const other = holder.job.id
       expect(watch, 35, right, () => `${other} has lane ${lane}, ${job.id} is better`, [other])
     }

@@ -18,6 +18,7 @@ const PATHS: Readonly<Record<string, readonly [readonly string[], readonly strin
   'job:waiting': [['ready', 'pending'], ['waiting']],
   'job:running': [['ready'], ['running']],
   'job:returned': [['running'], ['ready', 'failed']],
+  'job:preempted': [['running'], ['ready', 'failed']],
   'job:success': [['running'], ['success']],
   'job:failed': [['running', 'ready'], ['failed']],
   'job:retry': [['running'], ['pending', 'ready']],
@@ -53,6 +54,7 @@ export function checkRecord(watch: Watch, seen: Seen, commit: Commit, own: reado
     expect(watch, invariant, holds, () => `${job.id}: ${text()}`, [job.id])
   checkFold(seen, say)
   checkPlace(watch, seen, say)
+  checkRank(watch, seen, say)
   checkAttempts(seen, say)
   if (before !== undefined) checkChange(before, job, own, say)
 }
@@ -62,9 +64,12 @@ type Say = (invariant: Invariant, holds: boolean, text: () => string) => void
 function checkFold(seen: Seen, say: Say): void {
   const { job } = seen
   say(2, job.status === seen.status, () => `is ${job.status}; its log says ${seen.status}`)
-  for (const name of ['starts', 'attempts', 'lost', 'attemptsBefore', 'lostBefore'] as const) {
+  for (const name of FOLDED) {
     say(6, job[name] === seen[name], () => `${name} is ${job[name]}; the log says ${seen[name]}`)
   }
+  const { evictor } = job
+  say(23, evictor === seen.evictor, () => `gives way to ${evictor}, not ${seen.evictor}`)
+  say(14, job.preempted <= 3, () => `has given way ${job.preempted} times`)
   const held = job.lease !== undefined
   const running = job.status === 'running'
   const fits = running ? held && job.lease?.hold === false : !held || job.status === 'cancelled'
@@ -72,6 +77,20 @@ function checkFold(seen: Seen, say: Say): void {
   say(2, !held || running || job.lease?.hold === true, () => 'has ended and kept its lease')
   const done = isEnd(job.status)
   say(2, done === job.finishedAt > 0, () => `is ${job.status}, finished at ${job.finishedAt}`)
+}
+
+const FOLDED = [
+  ...(['starts', 'attempts', 'lost', 'attemptsBefore', 'lostBefore', 'preempted'] as const),
+  ...(['unknown', 'weight'] as const),
+]
+
+/** 27: its place in line is that of the moment when it asked, by what its priority is worth. */
+function checkRank({ view }: Watch, seen: Seen, say: Say): void {
+  const { job } = seen
+  const isInLine = job.status === 'ready' || (job.status === 'waiting' && job.needs === 0)
+  if (!isInLine && !seen.again) return
+  const rank = view.rankOf(seen)
+  say(27, job.rank === rank, () => `has rank ${job.rank}; it asked at ${seen.asked}, so ${rank}`)
 }
 
 /** Dependencies recounted, doom, and the deadlines of those who wait. */
@@ -114,8 +133,12 @@ function checkAttempts(seen: Seen, say: Say): void {
 }
 
 /** Fields that may change without an entry in the log. */
-const SILENT: ReadonlySet<string> = new Set(['needs', 'open', 'deadline', 'cause'])
-const SETTLED: ReadonlySet<string> = new Set(['lease', 'rev', 'deadline', 'needs', 'open'])
+const SILENT: ReadonlySet<string> = new Set([
+  ...['needs', 'open', 'deadline', 'cause', 'evictor', 'weight'],
+])
+const SETTLED: ReadonlySet<string> = new Set([
+  ...['lease', 'rev', 'deadline', 'needs', 'open', 'evictor'],
+])
 
 function checkChange(before: StoredJob, job: StoredJob, own: readonly JobEvent[], say: Say): void {
   const changed = differences(before, job)
@@ -128,7 +151,8 @@ function checkChange(before: StoredJob, job: StoredJob, own: readonly JobEvent[]
   if (own.length === 0 && !settled) {
     // Once its dependencies are met it may go on waiting for its lane: it asks for it now.
     const asks = job.status === 'waiting' && before.needs > 0 && job.needs === 0
-    const bad = changed.filter((name) => !SILENT.has(name) && !(asks && name === 'rank'))
+    const mayRank = asks || before.weight !== job.weight
+    const bad = changed.filter((name) => !SILENT.has(name) && !(mayRank && name === 'rank'))
     say(6, bad.length === 0, () => `changed in silence: ${bad.join(', ')}`)
   }
   if (own.length > 0 || settled) {
@@ -137,8 +161,10 @@ function checkChange(before: StoredJob, job: StoredJob, own: readonly JobEvent[]
 }
 
 /** 14, 15, 16: what a move may do to a job that runs, judged by its terms. */
-export function checkTerms(watch: Watch, seen: Seen, event: JobEvent, begun: boolean): void {
+export function checkTerms(watch: Watch, seen: Seen, event: JobEvent, lease: number): void {
   const { job } = seen
+  const begun = watch.hasBegun(lease)
+  const words = watch.wordsOf(lease)
   const { terms } = job
   const text = (what: string) => () => `${job.id}: ${what} at ${event.event}`
   if (event.event === 'job:running') {
@@ -147,18 +173,33 @@ export function checkTerms(watch: Watch, seen: Seen, event: JobEvent, begun: boo
     const losses = seen.lost - seen.lostBefore
     expect(watch, 14, losses <= terms.maxLost, text(`${losses} losses`), [job.id])
   }
-  if (!terms.idempotent && ['job:timeout', 'job:lost', 'job:returned'].includes(event.event)) {
-    const over = event.to === 'failed' || (event.event === 'job:returned' && !begun)
+  if (!terms.idempotent && !terms.confirm && UNKNOWN.includes(event.event)) {
+    const isBack = event.event === 'job:returned' || event.event === 'job:preempted'
+    const over = event.to === 'failed' || (isBack && !begun)
     expect(watch, 16, over, text('may not run again after an unknown outcome'), [job.id])
   }
+  if (event.event === 'job:preempted') {
+    watch.coverage.deed(words?.late === true ? 'gives way late' : 'gives way')
+  }
+  if (event.event === 'job:success') {
+    if (words?.evicted === true) watch.coverage.deed('succeeds in its grace')
+    const known = begun || words?.confirmed === 'done'
+    expect(watch, 16, known, text('succeeded, and nobody ran it'), [job.id])
+  }
+  if (event.code === 'HEARTBEAT_LOST') {
+    const silent = words?.silentMs ?? 0
+    const late = silent >= job.terms.heartbeatMs
+    expect(watch, 17, late, text(`silent for ${silent} ms`), [job.id])
+    watch.coverage.deed('silent')
+  }
   if (event.event !== 'job:retry') return
-  const steps = stepsOf(watch, seen)
-  const last = steps?.find((step) => step.do === 'throw')
-  expect(watch, 16, last?.retryable !== false, text('may not be retried'), [job.id])
+  expect(watch, 16, words?.retryable !== false, text('may not be retried'), [job.id])
 }
 
+const UNKNOWN: readonly string[] = ['job:timeout', 'job:lost', 'job:returned', 'job:preempted']
+
 /** 15: the wait before the next attempt, by the terms, in words of its own. */
-export function checkBackoff(watch: Watch, seen: Seen, event: JobEvent): void {
+export function checkBackoff(watch: Watch, seen: Seen, event: JobEvent, lease: number): void {
   const { job } = seen
   const { backoff } = job.terms
   if (event.to !== 'pending' && event.to !== 'ready') return
@@ -179,12 +220,6 @@ export function checkBackoff(watch: Watch, seen: Seen, event: JobEvent): void {
     backoff.type === 'fixed' ? backoff.delayMs : backoff.delayMs * backoff.factor ** (failure - 1)
   const most = Math.min(grown, backoff.maxMs)
   const least = backoff.jitter ? most / 2 : most
-  const thrown = stepsOf(watch, seen)?.find((step) => step.do === 'throw')
-  const asked = event.event === 'job:retry' ? (thrown?.retryAfter ?? 0) : 0
+  const asked = event.event === 'job:retry' ? (watch.wordsOf(lease)?.retryAfter ?? 0) : 0
   say(Math.max(least, asked), Math.max(most, asked))
-}
-
-function stepsOf(watch: Watch, seen: Seen) {
-  const script = watch.scriptOf(seen.job)
-  return script?.attempts[Math.min(seen.starts, script.attempts.length) - 1]
 }

@@ -10,6 +10,21 @@ import type { Script } from './plan.ts'
 import type { View } from './view.ts'
 import type { World } from './world.ts'
 
+/** What a body did and said under a lease, as far as it matters to those who judge. */
+export interface Words {
+  /** Of the error that it threw. */
+  readonly retryable?: boolean
+  readonly retryAfter?: number
+  readonly transient?: boolean
+  /** What came of asking whether an earlier attempt had taken effect. */
+  readonly confirmed?: 'done' | 'not' | 'failed'
+  /** For how long it had shown no progress when it was told to stop. */
+  readonly silentMs?: number
+  /** It was told to give way, and settled later than at once. */
+  readonly late?: boolean
+  readonly evicted?: boolean
+}
+
 /** What every oracle is given. */
 export interface Watch {
   readonly world: World
@@ -21,6 +36,8 @@ export interface Watch {
   scriptOf(job: StoredJob): Script | undefined
   /** Whether a body has begun under that lease. */
   hasBegun(lease: number): boolean
+  /** What its body has said under a lease. */
+  wordsOf(lease: number): Words | undefined
   /** A body that goes on under that lease, awake all the time and not told to stop. */
   goesOn(lease: number): boolean
 }

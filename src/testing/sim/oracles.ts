@@ -2,21 +2,19 @@
 // compare. May never be skipped for a write, and may never write.
 
 import type { JobEvent, Move, NewJob, StoredJob } from '../../core/job.ts'
-import type { ExtendAsk, InsertAnswer, InsertGroup, Moved } from '../../store/store.ts'
+import type { Explanation } from '../../core/types.ts'
+import type { ExtendAsk, InsertAnswer, InsertGroup, LeaseAsk, Moved } from '../../store/store.ts'
+import type { Shown } from './books.ts'
 import { copyJob, differences, isEnd } from './copy.ts'
 import type { Call } from './link.ts'
 import { type Commit, expect, type Watch } from './oracle.ts'
 import { judgeApply } from './oracle-apply.ts'
+import { checkExplain } from './oracle-explain.ts'
 import { judgeInsert } from './oracle-insert.ts'
-import {
-  judgeConfigure,
-  judgeExtend,
-  judgeKeys,
-  judgeLanes,
-  judgeLease,
-  judgeOverdue,
-} from './oracle-lease.ts'
+import { judgeExtend, judgeKeys, judgeLanes, judgeLease, judgeOverdue } from './oracle-lease.ts'
+import { judgePromotion, type Picked, pick, tellVictims } from './oracle-pick.ts'
 import { checkBackoff, checkEvent, checkRecord, checkTerms } from './oracle-records.ts'
+import { checkSettings, judgeConfigure } from './oracle-settings.ts'
 import type { Seen } from './view.ts'
 
 /** Calls that may change something. */
@@ -32,11 +30,17 @@ const WRITES: ReadonlySet<string> = new Set([
 /** Every so many writes, everything is compared and not only what was touched. */
 const FULL_CHECK = 150
 const COUNT_CHECK = 30
+const EXPLAIN_CHECK = 50
+
+/** Jobs in line that are explained then, first and last ones. */
+const EXPLAINED = 2
 
 const PAGE = 500
 
 export class Oracles {
   readonly watch: Watch
+  /** Asks the engine; set by whoever has an onlooker. */
+  explain: ((id: string) => Promise<Explanation>) | undefined = undefined
   #lastSeq = 0
   #writes = 0
 
@@ -49,15 +53,18 @@ export class Oracles {
     if (!WRITES.has(call.name)) return
     this.#writes += 1
     const commit = await this.#read(call, answer)
-    if (call.name === 'insert') judgeInsert(this.watch, commit)
     if (call.name === 'apply') judgeApply(this.watch, commit)
-    if (call.name === 'overdue') judgeOverdue(this.watch, commit)
-    this.#fold(commit)
+    if (call.name === 'overdue') this.#judgeOverdue(commit)
+    const picked = call.name === 'lease' ? this.#foldLease(commit) : undefined
+    if (call.name === 'insert') this.#foldInsert(commit)
+    else if (picked === undefined) this.#fold(commit, commit.events)
+    this.#foldEnds(commit)
     this.#compare(commit)
-    if (call.name === 'lease') judgeLease(this.watch, commit)
+    if (picked !== undefined) judgeLease(this.watch, commit, picked)
     if (call.name === 'extend') judgeExtend(this.watch, commit)
     if (call.name === 'configure') judgeConfigure(this.watch, commit)
     if (this.#writes % COUNT_CHECK === 0) await this.#checkCounts()
+    if (this.#writes % EXPLAIN_CHECK === 0) await this.#explainSome()
     if (this.#writes % FULL_CHECK === 0) await this.checkAll()
   }
 
@@ -110,13 +117,76 @@ export class Oracles {
     if (call.name === 'insert') {
       for (const id of inserted(call, answer)) ids.add(id)
     }
+    if (call.name === 'overdue') for (const { job } of view.stale()) ids.add(job.id)
+    this.#addVictims(call, ids)
     return ids
   }
 
-  #fold(commit: Commit): void {
+  /** Jobs are ranked anew, and nothing else is changed. */
+  #judgeOverdue(commit: Commit): void {
+    judgeOverdue(this.watch, commit)
+    const count = this.watch.view.rankAnew()
+    if (count > 0) this.watch.coverage.deed('ranked anew')
+  }
+
+  /** What is due is let out first; then it is certain who has to start. */
+  #foldLease(commit: Commit): Picked {
+    const { view, coverage } = this.watch
+    judgePromotion(this.watch, commit)
+    const starts = commit.events.findIndex(({ event }) => event === 'job:running')
+    const end = starts < 0 ? commit.events.length : starts
+    this.#fold(commit, commit.events.slice(0, end))
+    const picked = pick(view, commit.call.args[0] as LeaseAsk, commit.now, coverage)
+    this.#fold(commit, commit.events.slice(end))
+    tellVictims(picked)
+    return picked
+  }
+
+  /** Group by group. */
+  #foldInsert(commit: Commit): void {
+    let next = 0
+    judgeInsert(this.watch, commit, (added) => {
+      const from = next
+      for (let left = added; left > 0 && next < commit.events.length; next += 1) {
+        if (commit.events[next]?.from === null) left -= 1
+      }
+      this.#fold(commit, commit.events.slice(from, next))
+    })
+    this.#fold(commit, commit.events.slice(next))
+  }
+
+  /** What ended attempts have shown, for the breakers of their pools. */
+  #foldEnds(commit: Commit): void {
+    const { view, coverage } = this.watch
+    const verdicts = new Map<string, Shown>()
+    if (commit.call.name === 'apply') {
+      const { answer } = commit.answer as { readonly answer: readonly Moved[] }
+      for (const [index, move] of (commit.call.args[0] as readonly Move[]).entries()) {
+        if (answer[index]?.status === 'moved') verdicts.set(move.id, move.verdict)
+      }
+    }
+    for (const { job, pool, from } of commit.events) {
+      const lease = commit.before.get(job)?.lease
+      if (from !== 'running' || lease === undefined) continue
+      const shown = verdicts.get(job) ?? 'neutral'
+      const turn = view.pool(pool).breaker?.show(lease.number, shown, commit.now)
+      if (turn !== undefined) coverage.deed(turn === 'opens' ? 'a breaker opens' : 'a probe closes')
+    }
+  }
+
+  /** Who is told to give way, and who need not any more. */
+  #addVictims({ name }: Call, ids: Set<string>): void {
+    const { view } = this.watch
+    for (const { job, evictor } of view.held()) {
+      const mayBeTold = name === 'lease' && view.pool(job.pool).preempt !== null
+      if (mayBeTold || (evictor !== undefined && ids.has(evictor))) ids.add(job.id)
+    }
+  }
+
+  #fold(commit: Commit, events: readonly JobEvent[]): void {
     const { view, world } = this.watch
     const added = commit.events.filter(({ from }) => from === null).map(({ job }) => job)
-    for (const event of commit.events) {
+    for (const event of events) {
       const seen = view.jobs.get(event.job)
       checkEvent(this.watch, seen, event)
       const record = commit.after.get(event.job)
@@ -124,7 +194,11 @@ export class Oracles {
         if (record === undefined || record === null) continue
         const fresh = companions(commit.call, added, event.job)
         view.add(record, event, commit.now, fresh).log.push(event)
-      } else view.fold(seen, event, commit.now)
+      } else {
+        const lease = commit.before.get(event.job)?.lease?.number ?? 0
+        const ended = { begun: this.watch.hasBegun(lease) }
+        view.fold(seen, event, commit.now, record ?? seen.job, ended)
+      }
       world.trace.add(`${event.at} ${event.seq} ${event.job} ${event.event} ${event.to}`)
       this.watch.coverage.code(event.code)
     }
@@ -158,17 +232,19 @@ export class Oracles {
       if (record === null || seen === undefined) continue
       seen.job = record
       if (record.lease?.hold === true) view.holds.add(seen)
-      else if (view.holds.delete(seen)) seen.admitted = false
+      else if (view.holds.delete(seen)) {
+        seen.admitted = false
+        seen.evictor = undefined
+      }
       if (record.exclusive !== undefined) lanes.add(record.exclusive)
       this.#checkHold(seen, commit)
       checkRecord(this.watch, seen, commit, own.get(id) ?? [])
       judgeKeys(this.watch, seen)
       for (const event of own.get(id) ?? []) {
         const lease = commit.before.get(id)?.lease?.number ?? 0
-        checkTerms(this.watch, seen, event, this.watch.hasBegun(lease))
+        checkTerms(this.watch, seen, event, lease)
+        if (BACKS_OFF.has(event.event)) checkBackoff(this.watch, seen, event, lease)
       }
-      const last = own.get(id)?.at(-1)
-      if (last !== undefined && BACKS_OFF.has(last.event)) checkBackoff(this.watch, seen, last)
     }
     judgeLanes(this.watch, lanes)
   }
@@ -210,8 +286,44 @@ export class Oracles {
       expect(this.watch, 20, running === used, () => `${name}: ${running} slots, not ${used}`)
     }
     const { forgotten } = counted
+    const { unranked, budgeted } = counted
+    const stale = view.stale().length
+    expect(this.watch, 27, unranked === stale, () => `${unranked} to rank anew, not ${stale}`)
+    const due = view.budget === null ? [] : [...view.of('pending')]
+    const waiting = due.filter((seen) => seen.again && seen.job.availableAt <= counted.at).length
+    expect(
+      this.watch,
+      18,
+      budgeted === waiting,
+      () => `${budgeted} wait for the budget, ${waiting}`,
+    )
     const all = view.added === view.jobs.size + view.forgotten && forgotten === view.forgotten
     expect(this.watch, 3, all, () => `${view.added} added, ${view.jobs.size} and ${forgotten}`)
+  }
+
+  /** 41: while nothing moves, those who wait are told why, as they are at the end. */
+  async #explainSome(): Promise<void> {
+    const { view } = this.watch
+    const { explain } = this
+    if (explain === undefined) return
+    const gone = [...view.of('ready')].filter(({ displaced }) => displaced).slice(0, EXPLAINED)
+    for (const status of ['pending', 'waiting', 'ready'] as const) {
+      const line = [...view.of(status)]
+      const some = new Set([...line.slice(0, EXPLAINED), ...line.slice(-EXPLAINED), ...gone])
+      for (const seen of some) await checkExplain(this.watch, seen, explain)
+    }
+  }
+
+  /** 32, 34, 10: what the store finds wrong with itself is nothing. */
+  async #inspect(): Promise<void> {
+    const { raw, view, world } = this.watch
+    const { cycles, orphanedKeys, damage, expired } = await raw.inspect()
+    expect(this.watch, 32, cycles.length === 0, () => `loops: ${JSON.stringify(cycles)}`)
+    expect(this.watch, 34, orphanedKeys.length === 0, () => JSON.stringify(orphanedKeys))
+    expect(this.watch, 2, damage.length === 0, () => `damage: ${damage.join('; ')}`)
+    const late = view.held().filter(({ job }) => job.deadline <= world.time).length
+    const text = () => `${expired.length} leases are over, not ${late}`
+    expect(this.watch, 10, expired.length === Math.min(late, PAGE), text)
   }
 
   /** 2, 6: nothing has changed that no call has touched. */
@@ -230,6 +342,8 @@ export class Oracles {
       after = page.after
     }
     expect(this.watch, 2, count === view.jobs.size, () => `${count} listed of ${view.jobs.size}`)
+    await checkSettings(this.watch)
+    await this.#inspect()
   }
 }
 

@@ -2,7 +2,7 @@
 // May never run a step.
 
 import type { Feature } from './coverage.ts'
-import type { Script, Spec, Step } from './plan.ts'
+import type { ConfirmAnswer, Script, Spec, Step } from './plan.ts'
 import type { Random } from './random.ts'
 
 export interface ScriptWriter {
@@ -19,6 +19,27 @@ interface Manner {
   readonly write: (writer: ScriptWriter, op: number) => readonly Step[]
 }
 
+/** Long enough to be told to give way: at once, late, never, or after all. */
+const YIELDING: readonly Manner[] = [
+  {
+    weight: 8,
+    feature: 'preemption',
+    write: ({ random }) => {
+      const soft = random.chance(0.4)
+      const long = { do: 'wait', ms: random.int(200, 3_000), soft } as const
+      return [long, { do: 'wait', ms: random.pick([0, 0, 20]), soft }]
+    },
+  },
+  {
+    weight: 3,
+    feature: 'preemption',
+    write: ({ random }) => [
+      { do: 'deaf', ms: random.pick([60, 200, 400, FOREVER]) },
+      wait(random.pick([400, 900, 2_500])),
+    ],
+  },
+]
+
 const MANNERS: readonly Manner[] = [
   { weight: 30, feature: null, write: ({ random }) => [wait(random.int(0, 40))] },
   { weight: 14, feature: null, write: ({ random }) => [wait(random.int(50, 400))] },
@@ -33,13 +54,28 @@ const MANNERS: readonly Manner[] = [
     write: ({ random }) => [{ do: 'throw', retryAfter: random.int(1, 900) }],
   },
   {
-    weight: 4,
+    weight: 7,
     feature: 'deaf bodies',
     write: ({ random }) => [
-      { do: 'deaf', ms: random.pick([10, 200, 4_000, FOREVER]) },
-      wait(random.pick([100, 1_500, FOREVER])),
+      { do: 'deaf', ms: random.pick([10, 200, 4_000, FOREVER, FOREVER]) },
+      wait(random.pick([100, 1_500, FOREVER, FOREVER])),
     ],
   },
+  { weight: 3, feature: null, write: () => [{ do: 'throw', code: 'ECONNRESET' }] },
+  {
+    weight: 6,
+    feature: 'breakers',
+    write: ({ random }) => [wait(random.int(0, 100)), { do: 'throw', status: 503 }],
+  },
+  {
+    weight: 6,
+    feature: 'heartbeats',
+    write: ({ random }) => [
+      { do: 'beat', ms: random.int(100, 1_200), every: random.pick([20, 55, 110]) },
+      wait(random.pick([0, 30, 300, 2_000])),
+    ],
+  },
+  ...YIELDING,
   {
     weight: 5,
     feature: 'submit inside',
@@ -70,14 +106,29 @@ const MANNERS: readonly Manner[] = [
 /** As good as for ever, and still a number that JSON can carry. */
 export const FOREVER = 1_000_000_000
 
-export function writeScript(writer: ScriptWriter, op: number): Script {
-  const count = writer.random.pick([1, 1, 2, 3])
-  const attempts = Array.from({ length: count }, () => drawManner(writer).write(writer, op))
-  return { op, attempts }
+export function writeScript(writer: ScriptWriter, op: number, type: string): Script {
+  const { on, random } = writer
+  const count = random.pick([1, 1, 2, 3])
+  const isLong = type === 'yielding' && on.has('preemption')
+  const manners = isLong ? [...MANNERS, ...YIELDING, ...YIELDING, ...YIELDING] : MANNERS
+  const attempts = Array.from({ length: count }, () => {
+    return drawManner(writer, manners).write(writer, op)
+  })
+  const script = { op, attempts }
+  if (type === 'asked' && on.has('confirm')) {
+    const answers = Array.from({ length: random.int(1, 3) }, () => random.pick(ANSWERS))
+    return { ...script, answers }
+  }
+  const isMisshapen = type === 'shaped' && on.has('schemas') && random.chance(0.2)
+  return isMisshapen ? { ...script, misshapen: true } : script
 }
 
-function drawManner(writer: ScriptWriter): Manner {
-  const open = MANNERS.filter(({ feature }) => feature === null || writer.on.has(feature))
+const ANSWERS: readonly ConfirmAnswer[] = [
+  ...(['done', 'done', 'not', 'not', 'not', 'throw', 'nonsense', 'hang', 'deaf'] as const),
+]
+
+function drawManner(writer: ScriptWriter, manners: readonly Manner[]): Manner {
+  const open = manners.filter(({ feature }) => feature === null || writer.on.has(feature))
   const total = open.reduce((sum, { weight }) => sum + weight, 0)
   let left = writer.random.next() * total
   for (const manner of open) {

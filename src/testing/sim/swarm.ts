@@ -3,19 +3,12 @@
 
 import { FAULT_FEATURES, FEATURES, type Feature } from './coverage.ts'
 import type { LinkSettings, NodePlan, Settings } from './plan.ts'
+import { drawBrought, drawTypes, TYPE_NAMES } from './policies.ts'
 import type { Random } from './random.ts'
+import { EPOCH } from './world.ts'
 
-/** Every type and what its policy says; a worker serves some of them. */
-export const TYPES: Readonly<Record<string, object>> = {
-  plain: {},
-  patient: { retries: 2, backoff: { type: 'fixed', delay: 100 } },
-  hasty: { timeout: 400, retries: 1, backoff: { type: 'exponential', delay: 50, max: 400 } },
-  once: { idempotent: false, timeout: 600, retries: 1 },
-  narrow: { pool: 'narrow' },
-  fragile: { maxLost: 1, priority: 60 },
-  /** No worker serves it before everything is healed, in some runs. */
-  rare: { priority: 40 },
-}
+/** The moments at which the clocks of Berlin go forward, and back. */
+const CLOCK_CHANGES = [1_711_846_800_000, 1_729_990_800_000]
 
 export interface Swarm {
   readonly on: ReadonlySet<Feature>
@@ -39,7 +32,7 @@ function drawSettings(on: ReadonlySet<Feature>, random: Random): Settings {
   return {
     leaseMs,
     graceMs: random.pick([0, 30, 300, 2_000]),
-    maxZombies: random.pick([1, 3, 100]),
+    maxZombies: random.pick([1, 1, 3, 100]),
     keepMs: {
       success: keep(),
       failed: keep(),
@@ -48,15 +41,20 @@ function drawSettings(on: ReadonlySet<Feature>, random: Random): Settings {
       log: keep(),
     },
     unknownDeps: on.has('ghosts') || random.chance(0.5) ? 'wait' : 'reject',
-    pools: {
-      default: random.pick([1, 2, 5, 20]),
-      narrow: random.pick([0, 1, 1, 2]),
-      wide: random.pick([3, 50]),
-    },
+    types: drawTypes(on, random),
+    brought: drawBrought(on, random),
+    startAt: drawStart(on, random),
     link: drawLink(on, random, latencyMs, leaseMs),
     // Short leases are prolonged all the time: there a shorter phase says as much.
     phaseMs: leaseMs < 300 ? 6_000 : random.pick([6_000, 12_000, 20_000]),
   }
+}
+
+/** A change of clocks, if there is one, comes in the middle of the phase. */
+function drawStart(on: ReadonlySet<Feature>, random: Random): number {
+  const change = random.pick(CLOCK_CHANGES)
+  const before = random.int(1_000, 6_000)
+  return on.has('schedules') && random.chance(0.5) ? change - before : EPOCH
 }
 
 function drawLink(
@@ -91,14 +89,15 @@ function drawLink(
 
 function drawNodes(on: ReadonlySet<Feature>, random: Random): NodePlan[] {
   const workers = random.int(1, 3)
-  const names = Object.keys(TYPES)
+  const names: readonly string[] = TYPE_NAMES
   const served = on.has('unserved types') ? names.filter((name) => name !== 'rare') : names
   const nodes: NodePlan[] = []
   for (let index = 0; index < workers; index += 1) {
     const types = index === 0 ? served : served.filter(() => random.chance(0.7))
     nodes.push(drawNode(on, random, `worker${index}`, types))
   }
-  if (random.chance(0.5)) nodes.push(drawNode(on, random, 'client', []))
+  const hasClient = random.chance(0.5) || on.has('stored types')
+  if (hasClient) nodes.push(drawNode(on, random, 'client', []))
   return nodes
 }
 
@@ -112,6 +111,7 @@ function drawNode(
     name,
     types,
     concurrency: random.pick([1, 3, 10, 100]),
+    bare: types.length === 0 && on.has('stored types'),
     offsetMs: on.has('drift') ? random.int(-600_000, 600_000) : 0,
     drift: on.has('drift') ? (random.next() - 0.5) * 0.02 : 0,
   }

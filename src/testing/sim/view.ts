@@ -2,7 +2,10 @@
 // May never use a line of the code that it watches, and may never be clever: it recounts.
 
 import type { JobEvent, JobStatus, StoredJob } from '../../core/job.ts'
+import type { Ageing } from '../../core/rank.ts'
+import type { Schedule, TypeSetting } from '../../core/settings.ts'
 import type { WorkerBeat } from '../../store/store.ts'
+import { PoolBook, type RateBook } from './books.ts'
 import { isEnd } from './copy.ts'
 
 export type EdgeState = 'open' | 'satisfied' | 'dead'
@@ -23,14 +26,29 @@ export interface Seen {
   lostBefore: number
   /** When it last became ready. */
   readyAt: number
+  preempted: number
+  /** The outcome of its last attempt is not known. */
+  unknown: boolean
+  /** When it asked for its place in line, and what its priority was worth then, or is since. */
+  asked: number
+  weight: number
+  /** It goes back to its old place, once its time has come. */
+  keepsRank: boolean
+  /** It is to run again after a failure or a timeout, and waits for its time or the budget. */
+  again: boolean
+  /** The urgent job for which it was told to give way. */
+  evictor: string | undefined
+  /** It has told somebody to give way since it is ready. */
+  displaced: boolean
   readonly log: JobEvent[]
+  /** How often everything had been ranked anew when it asked, or was admitted. */
+  epoch: number
 }
 
-export interface PoolSeen {
-  concurrency: number
-  paused: boolean
-  /** Set by an operator, which wins over what processes bring along. */
-  readonly fixed: Set<'concurrency' | 'paused'>
+/** What is known of a lease that has just ended. */
+export interface Ended {
+  /** The body has been called. */
+  readonly begun: boolean
 }
 
 export interface Owner {
@@ -51,7 +69,15 @@ export class View {
   readonly lanes = new Map<string, Set<Seen>>()
   readonly keys = new Map<string, Owner>()
   readonly outcomes = new Map<string, { readonly status: JobStatus; readonly until: number }>()
-  readonly pools = new Map<string, PoolSeen>()
+  readonly pools = new Map<string, PoolBook>()
+  readonly types = new Map<string, TypeSetting>()
+  readonly schedules = new Map<string, Schedule>()
+  /** Jobs of instants that have come. */
+  readonly ticked = new Set<string>()
+  ageing: Ageing | null = null
+  budget: RateBook | null = null
+  /** How often jobs have been ranked anew. */
+  epoch = 0
   readonly oldLogs = new Map<string, readonly JobEvent[]>()
   readonly #byStatus: Record<JobStatus, Set<Seen>> = {
     pending: new Set(),
@@ -69,7 +95,12 @@ export class View {
   /** Who serves what, by what was last heard of them. */
   readonly workers = new Map<
     string,
-    { readonly types: readonly string[]; readonly full: boolean; readonly until: number }
+    {
+      readonly holder: string
+      readonly types: readonly string[]
+      readonly full: boolean
+      readonly until: number
+    }
   >()
   /** Every id that was ever given to a job. */
   readonly ever = new Set<string>()
@@ -77,24 +108,80 @@ export class View {
   readonly uncertain = new Set<string>()
   added = 0
   forgotten = 0
+  revived = 0
   lastLease = 0
 
   of(status: JobStatus): ReadonlySet<Seen> {
     return this.#byStatus[status]
   }
 
-  pool(name: string): PoolSeen {
+  pool(name: string): PoolBook {
     const known = this.pools.get(name)
     if (known !== undefined) return known
-    const made: PoolSeen = { concurrency: 10, paused: false, fixed: new Set() }
+    const made = new PoolBook()
     this.pools.set(name, made)
     return made
+  }
+
+  /** What a priority is worth in milliseconds: the formula of ageing, or more than any wait. */
+  worth(priority: number): number {
+    const { ageing } = this
+    const ages = ageing !== null && priority <= ageing.ceiling
+    return priority * (ages ? ageing.everyMs : 2 ** 41)
+  }
+
+  /** Whether a job is as urgent as that, and no other can age past it. */
+  isUrgent(job: StoredJob, minPriority: number): boolean {
+    return job.priority >= minPriority && job.priority > (this.ageing?.ceiling ?? 0)
+  }
+
+  rankOf(seen: Seen): number {
+    return seen.asked - seen.weight
+  }
+
+  comesBefore(one: Seen, other: Seen): boolean {
+    const difference = this.rankOf(one) - this.rankOf(other)
+    return difference === 0 ? one.job.seq < other.job.seq : difference < 0
+  }
+
+  /** Everything that has not ended is worth what is set now; answers how many were not. */
+  rankAnew(): number {
+    let count = 0
+    for (const status of LIVE) {
+      for (const seen of this.of(status)) {
+        const weight = this.worth(seen.job.priority)
+        if (seen.weight !== weight) count += 1
+        seen.weight = weight
+      }
+    }
+    if (count > 0) this.epoch += 1
+    return count
+  }
+
+  /** Jobs that are worth what is set no more. */
+  stale(): Seen[] {
+    return LIVE.flatMap((status) => [...this.of(status)]).filter(
+      (seen) => seen.weight !== this.worth(seen.job.priority),
+    )
+  }
+
+  /** The job that was told to give way to this one, and has not done so. */
+  victimOf(id: string): Seen | undefined {
+    for (const seen of this.of('running')) if (seen.evictor === id) return seen
+    for (const seen of this.holds) if (seen.evictor === id) return seen
+    return undefined
+  }
+
+  /** Everything that has a lease or a hold. */
+  held(): Seen[] {
+    return [...this.of('running'), ...this.holds]
   }
 
   beat(worker: WorkerBeat, now: number): void {
     if (worker.ttlMs === 0) this.workers.delete(worker.holder)
     else
       this.workers.set(worker.holder, {
+        holder: worker.holder,
         types: worker.types,
         full: worker.full,
         until: now + worker.ttlMs,
@@ -115,7 +202,16 @@ export class View {
       attemptsBefore: 0,
       lostBefore: 0,
       readyAt: event.at,
+      preempted: 0,
+      unknown: false,
+      asked: event.at,
+      weight: this.worth(job.priority),
+      keepsRank: false,
+      again: false,
+      evictor: undefined,
+      displaced: false,
       log: [],
+      epoch: this.epoch,
     }
     this.jobs.set(job.id, seen)
     this.ever.add(job.id)
@@ -148,9 +244,12 @@ export class View {
   }
 
   /** One record of the log: the job moves, and whoever depends on it is told. */
-  fold(seen: Seen, event: JobEvent, now: number): void {
+  fold(seen: Seen, event: JobEvent, now: number, after: StoredJob, ended: Ended): void {
     if (event.event === 'job:running') this.lastStart.set(event.pool, event.seq)
     const { job } = seen
+    this.#foldPlace(seen, event, after)
+    this.#foldUrgency(seen, event)
+    if (event.from === 'running') foldUnknown(seen, event, ended)
     seen.log.push(event)
     this.#byStatus[seen.status].delete(seen)
     this.#byStatus[event.to].add(seen)
@@ -169,6 +268,35 @@ export class View {
     }
   }
 
+  /** Where it stands in line: from when, with what weight. */
+  #foldPlace(seen: Seen, event: JobEvent, after: StoredJob): void {
+    const { from, to } = event
+    const ask = (at: number) => {
+      seen.asked = at
+      seen.weight = this.worth(seen.job.priority)
+      seen.epoch = this.epoch
+    }
+    const again = event.event === 'job:retry' || event.event === 'job:timeout'
+    if (again && !isEnd(to)) ask(after.availableAt)
+    if (from === 'pending' && !seen.keepsRank && (to === 'ready' || to === 'waiting')) {
+      ask(seen.job.availableAt)
+    }
+    if (event.event === 'job:revived') ask(event.at)
+    seen.keepsRank = event.event === 'job:lost' && to === 'pending'
+    seen.again = again && to === 'pending'
+    if (from === 'waiting' && to === 'ready') seen.epoch = this.epoch
+  }
+
+  /** Who is ready no more needs no victim; who has no slot any more need not give way. */
+  #foldUrgency(seen: Seen, { from, to }: JobEvent): void {
+    if (from === 'ready') {
+      const victim = seen.displaced ? this.victimOf(seen.job.id) : undefined
+      if (victim !== undefined) victim.evictor = undefined
+      seen.displaced = false
+    }
+    if (from === 'running' && to !== 'cancelled') seen.evictor = undefined
+  }
+
   #end(seen: Seen, event: JobEvent, now: number): void {
     const { job } = seen
     const holds = event.to === 'cancelled' && event.from === 'running'
@@ -178,6 +306,14 @@ export class View {
       const dep = dependent.job.deps.find(({ id }) => id === job.id)
       const satisfied = dep?.on === 'end' || event.to === 'success'
       dependent.edges.set(job.id, satisfied ? 'satisfied' : 'dead')
+      // Its quorum is met: it asks for its lane, whether or not it gets it.
+      const isDue = dependent.job.availableAt <= now
+      const asks = satisfied && isDue && dependent.status === 'waiting'
+      if (!asks || this.countsOf(dependent).needs > 0) continue
+      if (this.countsOf(dependent, job.id).needs === 0) continue
+      dependent.asked = now
+      dependent.weight = this.worth(dependent.job.priority)
+      dependent.epoch = this.epoch
     }
     if (job.key === undefined || this.keys.get(job.key)?.id !== job.id) return
     const until = event.to === 'success' ? now + job.keyForMs : now
@@ -186,6 +322,7 @@ export class View {
   }
 
   #revive(seen: Seen, now: number): void {
+    this.revived += 1
     seen.admitted = seen.status === 'ready'
     seen.startedSinceAdmission = false
     seen.attemptsBefore = seen.attempts
@@ -213,8 +350,8 @@ export class View {
   }
 
   /** Successes still missing, and dependencies that can still deliver: a recount of the edges. */
-  countsOf(seen: Seen): { needs: number; open: number } {
-    const states = [...seen.edges.values()]
+  countsOf(seen: Seen, without?: string): { needs: number; open: number } {
+    const states = [...seen.edges].filter(([id]) => id !== without).map(([, state]) => state)
     const satisfied = states.filter((state) => state === 'satisfied').length
     const { depMode, deps } = seen.job
     const wanted = depMode === 'all' ? deps.length : depMode === 'any' ? 1 : depMode
@@ -233,11 +370,25 @@ export class View {
     return owner !== undefined && owner.until > now ? owner.id : undefined
   }
 
-  /** Leases and holds of a pool. */
-  used(pool: string): number {
+  /** Leases and holds of a pool, of one holder if one is given. */
+  used(pool: string, holder?: string): number {
+    const mine = (seen: Seen) => holder === undefined || seen.job.lease?.holder === holder
     let count = 0
-    for (const seen of this.of('running')) if (seen.job.pool === pool) count += 1
-    for (const seen of this.holds) if (seen.job.pool === pool) count += 1
+    for (const seen of this.of('running')) if (seen.job.pool === pool && mine(seen)) count += 1
+    for (const seen of this.holds) if (seen.job.pool === pool && mine(seen)) count += 1
+    return count
+  }
+
+  /** Leases and holds of a type, over all pools. */
+  usedOf(type: string): number {
+    return this.held().filter((seen) => seen.job.type === type).length
+  }
+
+  /** What a bound of a queue counts. */
+  queued(pool: string): number {
+    let count = 0
+    for (const seen of this.of('pending')) if (seen.job.pool === pool) count += 1
+    for (const seen of this.of('ready')) if (seen.job.pool === pool) count += 1
     return count
   }
 
@@ -266,7 +417,20 @@ function foldCounts(seen: Seen, event: JobEvent): void {
     seen.attempts -= 1
     seen.lost += 1
   }
+  if (event.event === 'job:preempted') {
+    seen.attempts -= 1
+    seen.preempted += 1
+  }
   if (event.event === 'job:returned' && event.to !== 'failed') seen.attempts -= 1
+}
+
+/** What is known of an attempt once it is over. A question that failed leaves it as it was. */
+function foldUnknown(seen: Seen, event: JobEvent, { begun }: Ended): void {
+  const { event: name } = event
+  if (name === 'job:success') seen.unknown = false
+  if (name === 'job:timeout' || name === 'job:lost') seen.unknown = true
+  if (name === 'job:returned' || name === 'job:preempted') seen.unknown ||= begun
+  if ((name === 'job:retry' || name === 'job:failed') && begun) seen.unknown = false
 }
 
 function grouped<T>(map: Map<string, Set<T>>, key: string): Set<T> {
@@ -277,7 +441,4 @@ function grouped<T>(map: Map<string, Set<T>>, key: string): Set<T> {
   return made
 }
 
-/** The order of the queue, in the simulator's own words. */
-export function comesBefore(one: StoredJob, other: StoredJob): boolean {
-  return one.rank === other.rank ? one.seq < other.seq : one.rank < other.rank
-}
+const LIVE = ['pending', 'waiting', 'ready', 'running'] as const

@@ -3,7 +3,9 @@
 
 import type { Feature } from './coverage.ts'
 import { Graphs } from './graphs.ts'
+import { Levers } from './levers.ts'
 import type { Fault, FaultAction, Invalid, Op, OpAction, Plan, Spec } from './plan.ts'
+import { drawChange, POOLS } from './policies.ts'
 import { Random } from './random.ts'
 import { drawSwarm, type Swarm } from './swarm.ts'
 
@@ -24,6 +26,10 @@ interface Kind {
   readonly feature: Feature | null
   readonly draw: (index: number) => readonly OpAction[]
 }
+
+const POLICIES = [
+  ...(['shares', 'rates', 'elastic', 'preemption', 'breakers', 'bounded queues'] as const),
+]
 
 class Workload {
   readonly #swarm: Swarm
@@ -83,7 +89,7 @@ class Workload {
     const target = (kind: 'cancel' | 'explain' | 'job' | 'result') => () => [
       { kind, id: graphs.anyId(random) } as const,
     ]
-    const pool = () => random.pick(['default', 'narrow', 'wide'])
+    const pool = () => random.pick(POOLS)
     return [
       { weight: 40, feature: null, draw: (op) => [this.#add([graphs.single(op)])] },
       { weight: 10, feature: 'dependencies', draw: (op) => [this.#add(graphs.batch(op))] },
@@ -95,6 +101,11 @@ class Workload {
       { weight: 4, feature: 'repeats', draw: (op) => [this.#repeat(op)] },
       { weight: 3, feature: 'invalid', draw: () => [this.#invalid()] },
       { weight: 8, feature: 'cancel', draw: target('cancel') },
+      {
+        weight: 4,
+        feature: 'cancel',
+        draw: () => [{ kind: 'cancel', id: `*${random.int(0, 9)}` }],
+      },
       {
         weight: 9,
         feature: 'retry again',
@@ -109,17 +120,36 @@ class Workload {
         feature: 'pause',
         draw: () => [{ kind: random.pick(['pause', 'resume', 'resume']), pool: pool() }],
       },
-      {
-        weight: 3,
-        feature: 'caps',
-        draw: () => [
-          { kind: 'configure', pool: pool(), concurrency: random.pick([0, 1, 2, 3, 10, 60]) },
-        ],
-      },
+      ...this.#adminKinds(),
       {
         weight: 4,
         feature: null,
         draw: () => [{ kind: random.pick(['snapshot', 'zombies', 'events', 'jobs']) }],
+      },
+    ]
+  }
+
+  /** What administrators do, storms of changes among it. */
+  #adminKinds(): readonly Kind[] {
+    const random = this.#random
+    const { on } = this.#swarm
+    const change = () => {
+      const kind = 'configure' as const
+      return [{ kind, pool: random.pick(POOLS), change: drawChange(on, random) }]
+    }
+    const levers = new Levers(this.#swarm, random, this.#graphs)
+    return [
+      { weight: 3, feature: 'caps', draw: change },
+      ...POLICIES.map((feature) => ({ weight: 1, feature, draw: change })),
+      { weight: 3, feature: 'ageing', draw: () => [levers.ageing()] },
+      { weight: 2, feature: 'retry budget', draw: () => [levers.budget()] },
+      { weight: 2, feature: 'type caps', draw: () => [levers.typeCap()] },
+      { weight: 5, feature: 'schedules', draw: (op) => [levers.schedule(op)] },
+      { weight: 2, feature: 'make-up runs', draw: () => [levers.makeUp()] },
+      {
+        weight: 2,
+        feature: 'advice',
+        draw: () => [{ kind: random.pick(['doctor', 'advise']) }],
       },
     ]
   }
@@ -155,7 +185,7 @@ class Workload {
   #invalid(): OpAction {
     const variants: readonly Invalid[] = [
       ...(['no such type of value', 'quorum', 'dedupe without key', 'unknown option'] as const),
-      ...(['unstorable payload', 'unknown option', 'quorum'] as const),
+      ...(['unstorable payload', 'pool option', 'quorum'] as const),
       ...(this.#random.chance(0.1) ? (['too large', 'too many'] as const) : []),
     ]
     return { kind: 'invalid', variant: this.#random.pick(variants) }

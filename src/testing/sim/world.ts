@@ -5,7 +5,7 @@
 import type { Runtime, Timer } from '../../kit/runtime.ts'
 import { hashText, Random } from './random.ts'
 
-/** When every simulation begins, on the store's clock. */
+/** When a simulation begins, on the store's clock, unless its plan says otherwise. */
 export const EPOCH = 1_700_000_000_000
 
 /** More events than this in one run mean that something spins. */
@@ -39,7 +39,8 @@ export class Trace {
 
 export class World {
   /** True milliseconds since 1970: what the store's clock shows. */
-  time = EPOCH
+  time: number
+  readonly start: number
   /** No new faults from here on. */
   healed = false
   /** The first thing that went wrong: it ends the run after the event in which it was found. */
@@ -50,7 +51,9 @@ export class World {
   readonly #heap: Event[] = []
   #seq = 0
 
-  constructor(seed: number, keepTrace = 0) {
+  constructor(seed: number, keepTrace = 0, start = EPOCH) {
+    this.start = start
+    this.time = start
     this.seed = seed
     this.trace = new Trace(keepTrace)
   }
@@ -210,11 +213,11 @@ export class SimNode {
     const never: Timer = { cancel() {} }
     return {
       now: () => {
-        const gained = (world.time - EPOCH) * this.#clock.drift
+        const gained = (world.time - world.start) * this.#clock.drift
         return Math.floor(world.time + this.#clock.offsetMs + gained + this.jumpMs)
       },
       // Every process has an origin of its own.
-      monotonic: () => world.time - EPOCH + this.life * 7_919,
+      monotonic: () => world.time - world.start + this.life * 7_919,
       random: () => this.#random.next(),
       after: (ms, run) => (ms === Number.POSITIVE_INFINITY ? never : world.after(ms, run, this)),
       soon: (run) => {
