@@ -56,6 +56,9 @@ export function breakerTerms(options: BreakerOptions): BreakerTerms {
   }
   const { failures = failureRate === undefined ? 5 : Number.POSITIVE_INFINITY } = options
   const byCount = countOf('failures of breaker', failures, 1)
+  if (!Number.isFinite(byCount) && failureRate === undefined) {
+    refuseValue('failures of breaker', failures, 'a number, where no failureRate opens it')
+  }
   return {
     failures: Number.isFinite(byCount) ? byCount : 0,
     failureRate: failureRate === undefined ? 0 : share('failureRate of breaker', failureRate),

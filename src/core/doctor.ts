@@ -22,7 +22,7 @@ import type { Finding } from './types.ts'
  * - `closed-pool`: ready jobs in a pool, or of a type, with a concurrency of 0
  * - `unknown-dependency`: jobs wait for ids that nobody has submitted
  * - `late-schedule`: the instant of a schedule has passed, and its job was not added
- * - `long-wait`: jobs have been waiting or ready for more than five minutes
+ * - `long-wait`: jobs that were submitted more than five minutes ago are waiting or ready
  * - `settings-differ`: a live worker was given other settings than those that hold
  * - `no-timeout`: types whose jobs may run for ever
  */
@@ -45,7 +45,7 @@ export const FINDINGS = [
 
 export type FindingKind = (typeof FINDINGS)[number]
 
-/** Jobs and types that wait longer than this are named. */
+/** Jobs that have not started so long after their submission are named. */
 export const LONG_MS = 300_000
 
 /** A schedule may be late by this: whoever adds its jobs may be restarting. */
@@ -92,7 +92,7 @@ export interface DoctorFacts {
       }
     >
   >
-  /** Jobs that have been waiting for others, or ready, for more than `LONG_MS`. */
+  /** Jobs that wait for others, or are ready, and were submitted more than `LONG_MS` ago. */
   readonly waiting: Sample
   readonly ready: Sample
   /** Types with ready jobs that nobody serves, or that have a cap of 0. */
@@ -280,16 +280,16 @@ function long({ waiting, ready, inspection }: DoctorFacts): Finding[] {
   const known = new Set(inspection.ghosts.map(({ id }) => id))
   const others = { ...waiting, jobs: waiting.jobs.filter((id) => !known.has(id)) }
   const kinds = [
-    [others, 'waiting for other jobs'],
-    [ready, 'ready, waiting for a slot'],
+    [others, 'other jobs'],
+    [ready, 'a slot'],
   ] as const
   return kinds
     .filter(([{ jobs }]) => jobs.length > 0)
     .map(([{ jobs, more }, what]) => {
       const count = `${more ? 'At least ' : ''}${counted(jobs.length, 'job')}`
       const text =
-        `${count} ${jobs.length === 1 ? 'has' : 'have'} been ${what} for more than ` +
-        `${showMs(LONG_MS)}: ${namesOf(jobs)}.`
+        `${count} submitted more than ${showMs(LONG_MS)} ago ` +
+        `${jobs.length === 1 ? 'waits' : 'wait'} for ${what}: ${namesOf(jobs)}.`
       const remedy = `scheduler.explain(${show(jobs[0] ?? '')}) says why.`
       return finding('long-wait', jobs, text, remedy)
     })
@@ -313,7 +313,7 @@ function timeless({ timeless: types }: DoctorFacts): Finding[] {
   const names = types.map(({ type }) => show(type))
   const text =
     `${counted(types.length, 'type')} ${types.length === 1 ? 'has' : 'have'} no timeout, so a ` +
-    `body that hangs keeps its slot for ever: ${clipped(names)}.`
+    `body that hangs, and has no heartbeat, keeps its slot for ever: ${clipped(names)}.`
   const remedy =
     'Give each a timeout in its policy: two or three times what its slowest runs take; ' +
     'scheduler.advise() has the figures.'

@@ -33,9 +33,10 @@ export function explainEnd(job: StoredJob, now: number): Answer {
 
 /** What to do about a failure: by the codes that ax itself gives, else what always holds. */
 function remedyOf(job: StoredJob): string {
+  if (isInDoubt(job)) {
+    return `${endingOf(job)}Look whether it took effect; retry it only if it did not.`
+  }
   switch (job.code) {
-    case 'OUTCOME_UNKNOWN':
-      return `${endingOf(job)} Look whether it took effect; retry it only if it did not.`
     case 'HEARTBEAT_LOST':
       return 'Let its handler call progress() more often, or give it a longer heartbeat; retry it.'
     case 'EXECUTION_TIMEOUT':
@@ -54,16 +55,24 @@ function remedyOf(job: StoredJob): string {
   }
 }
 
-/** What interrupted an attempt whose outcome nobody knows. */
-function endingOf(job: StoredJob): string {
-  switch (job.log.at(-1)?.outcome) {
-    case 'preempted':
-      return 'It had given way to an urgent job.'
-    case 'returned':
-      return 'Its worker was stopping.'
-    case 'lost':
-      return 'Its worker was lost.'
-    default:
-      return 'It ran out of time.'
-  }
+/**
+ * Whether running it again could do twice what must be done once: also after its last attempt has
+ * run out of time, since there was none left for which the question could have been asked.
+ */
+function isInDoubt({ code, unknown, terms }: StoredJob): boolean {
+  if (code === 'OUTCOME_UNKNOWN') return true
+  return unknown && !terms.idempotent && !terms.confirm
 }
+
+/** What interrupted the attempt whose outcome nobody knows; later ones may only have asked. */
+function endingOf(job: StoredJob): string {
+  const attempt = job.log.findLast(({ outcome }) => outcome !== undefined && outcome in ENDINGS)
+  return attempt === undefined ? '' : `${ENDINGS[attempt.outcome as keyof typeof ENDINGS]} `
+}
+
+const ENDINGS = {
+  timeout: 'It ran out of time, or went silent.',
+  preempted: 'It had given way to an urgent job.',
+  returned: 'Its worker was stopping.',
+  lost: 'Its worker was lost.',
+} as const

@@ -7,7 +7,7 @@ import type { Answer, ExplainFacts } from './explain.ts'
 import { doubtOf, inText, named, times } from './explain-words.ts'
 import type { StoredJob } from './job.ts'
 import { show } from './options.ts'
-import { type Elastic, raiseOf } from './settings.ts'
+import { type Elastic, isUrgent, raiseOf } from './settings.ts'
 
 /** What has to be known of its pool. */
 export interface PoolFacts {
@@ -162,15 +162,15 @@ function preempting(job: StoredJob, { standing }: ExplainFacts): Answer | undefi
   return { reason: 'preempting', text, blockedBy: [{ id: victim, status: 'running' }] }
 }
 
-function poolFull(job: StoredJob, { standing }: ExplainFacts): Answer | undefined {
+function poolFull(job: StoredJob, { standing, ageing = null }: ExplainFacts): Answer | undefined {
   const { running, concurrency, elastic } = standing.pool
-  const isUrgent = elastic !== null && job.priority >= elastic.minPriority
-  const cap = isUrgent ? concurrency + raiseOf(concurrency, elastic) : concurrency
+  const mayRise = elastic !== null && isUrgent(job.priority, elastic.minPriority, ageing)
+  const cap = mayRise ? concurrency + raiseOf(concurrency, elastic) : concurrency
   if (running < cap) return undefined
   const pool = show(job.pool)
   const slots = `(${running} of ${concurrency} running)`
   const taken =
-    elastic !== null && !isUrgent && running > concurrency
+    elastic !== null && !mayRise && running > concurrency
       ? `Urgent jobs run above the cap of pool ${pool} ${slots}, and others wait until fewer ` +
         'than the cap run'
       : `All slots of pool ${pool} are taken ${slots}`

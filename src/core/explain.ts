@@ -17,6 +17,7 @@ import {
 import { hasEnded, type JobStatus, type StoredJob } from './job.ts'
 import { show } from './options.ts'
 import { isDoomed, quorumOf } from './quorum.ts'
+import type { Ageing } from './rank.ts'
 import type { Explanation } from './types.ts'
 
 /** Whatever keeps a job from running, or how it ended. */
@@ -69,6 +70,8 @@ export interface ExplainFacts {
   }
   /** On the store's clock. */
   readonly now: number
+  /** What is set; absent or null: nothing ages. Urgent is only what lies above its ceiling. */
+  readonly ageing?: Ageing | null
   /** Absent: nobody knows. */
   readonly leaseHolderAlive?: boolean
 }
@@ -117,8 +120,8 @@ function explainPending(job: StoredJob, { standing, now }: ExplainFacts): Answer
   if (standing.budgetAt > 0) {
     const until = standing.budgetAt
     const text =
-      `${count}; the next one is due, and waits for the retry budget, which has one more ` +
-      `${inSpan(until - now)}; better-ranked retries go first. Nothing has to be done.`
+      `${count}; the next one is due, and waits for the retry budget, which lets it go ` +
+      `${inSpan(until - now)} at the earliest, after better-ranked retries. Nothing has to be done.`
     return { reason: 'budget', text: text + doubtOf(job), until }
   }
   const until = job.availableAt

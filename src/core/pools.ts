@@ -110,7 +110,8 @@ export function resolveAgeing(value: unknown): Ageing | null {
   if (everyMs === 0 || everyMs > MAX_EVERY) {
     refuseValue('every of ageing', given.every, 'a time from 1 ms to eight months')
   }
-  return { everyMs, ceiling: integer('ceiling of ageing', given.ceiling ?? 90, 1, PRIORITY.max) }
+  const { ceiling = 90 } = given
+  return { everyMs, ceiling: integer('ceiling of ageing', ceiling, 1, PRIORITY.max) }
 }
 
 /** Urgency above the cap is for jobs that no waiting job can age past. */
@@ -119,10 +120,12 @@ export function checkUrgency(name: string, pool: PoolTerms, ageing: Ageing | nul
     const rule = pool[key]
     if (ageing === null || rule === undefined || rule === false) continue
     if (rule.minPriority > ageing.ceiling) continue
+    const above = ageing.ceiling + 1
+    const remedy = above > PRIORITY.max ? 'Give' : `Give at least ${above}, or`
     throw new AxError(
       'INVALID_OPTION',
       `minPriority of pools.${name}.${key} is ${rule.minPriority}, but jobs up to priority ` +
-        `${ageing.ceiling} age. Give at least ${ageing.ceiling + 1}, or a lower ageing.ceiling.`,
+        `${ageing.ceiling} age. ${remedy} a lower ageing.ceiling.`,
       { option: key, value: rule.minPriority },
     )
   }

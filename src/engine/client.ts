@@ -7,7 +7,7 @@ import type { JobHandle } from '../core/types.ts'
 import { coalesce, Failed } from '../kit/coalesce.ts'
 import { LIMITS } from '../store/limits.ts'
 import type { Inserted, InsertGroup, Refusal } from '../store/store.ts'
-import { refusalError } from './errors.ts'
+import { canWait, refusalError } from './errors.ts'
 import { Handle, type HandlePowers } from './handle.ts'
 import type { Hub } from './hub.ts'
 import { cannotRetry, revive, reviveBranch, warnOfStuck } from './revival.ts'
@@ -160,10 +160,7 @@ export class Client {
 /** What to wait for, if room is all that is missing, and its pools let callers wait. */
 function fullOf(refusals: readonly Refusal[]): Full | undefined {
   const [first] = refusals
-  const canWait = refusals.every((each) => {
-    return each.reason === 'full' && each.overflow === 'wait' && !each.never
-  })
-  return canWait && first?.reason === 'full' ? new Full(first.pool) : undefined
+  return first?.reason === 'full' && refusals.every(canWait) ? new Full(first.pool) : undefined
 }
 
 /** For how many jobs, from the first, there is room; -1 if room is not all that is missing. */

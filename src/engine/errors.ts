@@ -15,15 +15,16 @@ export interface Place {
 }
 
 /**
- * The error of a refused group: the first refusal speaks, `refusals` has the others, too. A job
- * that was submitted on its own has no place.
+ * The error of a refused group: the first refusal speaks for which waiting would be in vain,
+ * `refusals` has the others, too. A job that was submitted on its own has no place.
  */
 export function refusalError(
   refusals: readonly Refusal[],
   jobs: readonly NewJob[],
   place?: Place,
 ): AxError {
-  const first = refusals[0] as Refusal
+  const mayWait = place?.isInside === true ? () => false : canWait
+  const first = (refusals.find((each) => !mayWait(each)) ?? refusals[0]) as Refusal
   const id = jobs[first.index]?.id ?? ''
   const index = first.index + (place?.from ?? 0)
   const where = place === undefined ? '' : `jobs[${index}]: `
@@ -34,6 +35,11 @@ export function refusalError(
   const [code, text, extra] =
     first.reason === 'full' ? describeFull(first, jobs.length, place) : describe(first, id)
   return new AxError(code, `${where}${text}${rest}`, { jobId: id, ...details, ...extra })
+}
+
+/** Whether room is all that is missing, and its pool lets callers wait for it. */
+export function canWait(refusal: Refusal): boolean {
+  return refusal.reason === 'full' && refusal.overflow === 'wait' && !refusal.never
 }
 
 function refusalsFrom({ from }: Place, refusals: readonly Refusal[]): readonly Refusal[] {

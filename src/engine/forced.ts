@@ -15,6 +15,8 @@ export interface ForceOwner {
   left(run: Run): void
   /** There are as many zombies as there may be, or not any more. */
   fullness(): void
+  /** A body does not stop, and keeps its slot: nobody else may wait for that. */
+  stuck(): void
   /** A body has settled long after its grace: there may be room for new work. */
   wake(): void
   isStopping(): boolean
@@ -146,7 +148,7 @@ export class Force {
     const wasFull = this.isFull
     const isZombie = isAlive && this.#zombies.add(run)
     const isHeld = isAlive && !isZombie && run.mark !== 'lost' && !this.#owner.isStopping()
-    if (isHeld) this.#warnOfHeld(run)
+    if (isHeld) this.#hold(run)
     else this.#leave(run)
     if (isZombie) this.#announce(run)
     if (this.isFull !== wasFull) this.#owner.fullness()
@@ -178,7 +180,8 @@ export class Force {
     return startedFrom === undefined ? {} : { startedFrom }
   }
 
-  #warnOfHeld({ job, attempt }: Run): void {
+  #hold({ job, attempt }: Run): void {
+    this.#owner.stuck()
     const { logger, maxZombies } = this.#hub.settings
     const why = `there is no room for a zombie more (maxZombies ${maxZombies})`
     const text = `job ${job.id} does not stop, and keeps its slot: ${why}.`

@@ -116,7 +116,9 @@ export class Pulse {
   async #extend(): Promise<void> {
     const { store, holder, runtime, settings } = this.#hub
     const runs = [...this.#worker.runs.values()]
-    const held = runs.map((run) => ({ id: run.job.id, lease: run.lease.number }))
+    const held = runs.map(({ job, lease, isStuck }) => {
+      return { id: job.id, lease: lease.number, stuck: isStuck }
+    })
     const askedAt = runtime.monotonic()
     const ask = { holder, held, leaseMs: settings.leaseMs, upTo: this.#upTo }
     const answer = this.#hub.heard(await store.extend(ask, this.#hub.tell))

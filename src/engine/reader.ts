@@ -69,7 +69,9 @@ export class Reader {
     const { store } = this.#hub
     const job = await this.#known(id)
     const standing = await store.standing(id)
-    const facts = { standing, now: await store.time() }
+    // Only a pool with a raise for urgent jobs asks what is urgent, and that is up to the ageing.
+    const ageing = standing.pool.elastic === null ? null : (await store.settings()).ageing
+    const facts = { standing, ageing, now: await store.time() }
     if (job.status !== 'running') return explain(job, facts)
     const workers = await store.workers()
     const leaseHolderAlive = workers.some(({ holder }) => holder === job.lease?.holder)

@@ -72,6 +72,11 @@ export class Run {
     return this.begun && !this.settled && !this.left
   }
 
+  /** Whether its body keeps the slot although its grace is over. */
+  get isStuck(): boolean {
+    return this.outlived && !this.left && !this.settled
+  }
+
   /** Whether that is the signal that its body was given. */
   gave(signal: AbortSignal): boolean {
     return this.#controller?.signal === signal

@@ -139,6 +139,7 @@ export abstract class SchedulerBase extends Operator {
         busy: () => this.#pulse.busy(),
         free: () => this.#quiet.changed(),
         fullness: () => this.#announce(),
+        stuck: () => void this.#pulse.beat().catch(() => {}),
       },
     )
     this.#pulse = new Pulse(this.#hub, this.#worker, this.#registry)

@@ -33,6 +33,8 @@ export interface WorkerOwner {
   free(): void
   /** It has begun, or ceased, to take nothing for too many zombies. */
   fullness(): void
+  /** A body does not stop, and keeps its slot: the store has to know at once. */
+  stuck(): void
 }
 
 export class Worker {
@@ -68,6 +70,7 @@ export class Worker {
     this.#force = new Force(hub, registry, {
       left: (run) => this.#ends.write(run, this.#outcomes.forced(run)),
       fullness: () => owner.fullness(),
+      stuck: () => owner.stuck(),
       wake: () => this.wake(),
       isStopping: () => this.isStopping,
     })

@@ -5,6 +5,7 @@ import { AxError } from '../core/errors.ts'
 import { callable, checkOptions, refuseValue, show } from '../core/options.ts'
 import { captureContext } from './context.ts'
 import type { Holder, Wait, Waiter } from './nested/graph.ts'
+import { some } from './nested/some.ts'
 import { awaiter, nameHolder, waitingHere } from './nested/trace.ts'
 import { type Party, Watch } from './nested/watch.ts'
 import { type Runtime, runtimeOf } from './runtime.ts'
@@ -174,8 +175,10 @@ class Board implements Party {
     for (const running of this.flights.values()) {
       const blocks = [{ holders: [running], enough: 1 }]
       const all = [...running.riders, ...(running.successor?.riders ?? [])]
-      const joiners = all.filter(({ isFirst }) => !isFirst)
-      joiners.splice(0, Math.max(0, joiners.length - left))
+      const joined = all.filter(({ isFirst }) => !isFirst)
+      const joiners = [
+        ...some(joined.length, Math.max(left, 2), joined.toReversed(), joined),
+      ].reverse()
       left -= joiners.length
       for (const rider of all.filter(({ isFirst }) => isFirst).concat(joiners)) {
         const holds = () => running.busy && rider.flight.riders.has(rider)

@@ -54,6 +54,11 @@ export class Levels<T> {
     return all
   }
 
+  /** In the order in which they are handed out. The rings must not be changed meanwhile. */
+  *[Symbol.iterator](): IterableIterator<T> {
+    for (let at = LEVELS - 1; at >= 0; at -= 1) yield* this.#rings[at] ?? []
+  }
+
   /** From the lowest level to the highest, and the newest first in each. */
   *backwards(): IterableIterator<T> {
     for (const ring of this.#rings) if (ring !== undefined) yield* ring.backwards()

@@ -193,10 +193,7 @@ class Core implements Slots, Party {
         return core.#concurrency
       },
     }
-    let count = 0
-    for (const entry of this.#waiting.newest()) {
-      count += 1
-      if (count > most) break
+    for (const entry of this.#waiting.some(most)) {
       // Who gives up by itself does not wait for ever.
       if (entry.terms.loose || entry instanceof Ticket) continue
       const refuse = () => this.#waiting.drop(entry, nestedLimit())

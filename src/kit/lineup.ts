@@ -3,6 +3,7 @@
 
 import { Fifo } from './fifo.ts'
 import { Levels } from './levels.ts'
+import { some } from './nested/some.ts'
 
 /** Where somebody waits. `parked`: not here yet, for something else than a slot. */
 export type Place = 'nowhere' | 'queue' | 'lobby' | 'parked'
@@ -99,10 +100,19 @@ export class Lineup<T extends Guest> {
     return all
   }
 
-  /** Those who wait, the newest first (of a priority). */
-  *newest(): IterableIterator<T> {
+  /** Of those who wait at most `most`: the newest (of a priority), and those who are next. */
+  some(most: number): Iterable<T> {
+    return some(this.size, most, this.#newest(), this.#front())
+  }
+
+  *#newest(): IterableIterator<T> {
     for (const guest of this.#lobby.backwards()) if (isHere(guest)) yield guest
     for (const guest of this.#queue.backwards()) if (isHere(guest)) yield guest
+  }
+
+  *#front(): IterableIterator<T> {
+    for (const guest of this.#queue) if (isHere(guest)) yield guest
+    for (const guest of this.#lobby) if (isHere(guest)) yield guest
   }
 
   /** Somebody goes. */

@@ -101,3 +101,8 @@ export function dateOf(instant: number): Date {
 export function beforeEnd(run: () => void): void {
   process.on('beforeExit', run)
 }
+
+/** Says something to whoever runs the process, once, where no caller is left to be told. */
+export function warn(code: string, text: string): void {
+  process.emitWarning(text, { type: 'AxWarning', code })
+}

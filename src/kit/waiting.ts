@@ -161,9 +161,9 @@ export class WaitingRoom {
     return true
   }
 
-  /** Those who wait, the newest first (of a priority). */
-  newest(): Iterable<Entry> {
-    return this.#lineup.newest()
+  /** Of those who wait at most `most`: the newest (of a priority), and those who are next. */
+  some(most: number): Iterable<Entry> {
+    return this.#lineup.some(most)
   }
 
   #addLoose(entry: LooseEntry): void {

@@ -334,7 +334,8 @@ class MemoryStore implements Store {
     if (!lease.hold && lease.number !== held.lease) return { status: 'lost' }
     listed.add(lease.number)
     this.#board.setDeadline(record, this.#board.now + ask.leaseMs)
-    if (lease.hold) return { status: 'cancelled', lease }
+    if (held.stuck === true) this.#board.stick(record)
+    if (lease.hold) return { status: 'cancelled', lease: record.lease ?? lease }
     const by = record.evictor
     return by === undefined ? { status: 'held' } : { status: 'evicted', by }
   }

@@ -84,7 +84,9 @@ import type {
  *    `evictor` is the urgent one; its holder is hinted at, and `extend` answers `evicted`. While
  *    the victim holds its lease, or the hold that became of it, the urgent job is passed over and
  *    hides nobody. From becoming ready until it is ready no more it displaces at most one; if it
- *    is ready no more, the victim need not give way.
+ *    is ready no more, the victim need not give way. A lease or hold that `extend` calls stuck
+ *    stays so to its end, the hold of it too: it is no slot about to be free, and nobody's victim;
+ *    the urgent job that waited for it takes any slot.
  * 18. A breaker that is open lets nothing start in its pool until its time is over; then one job
  *    starts, the probe, and no other until that one has shown something. `apply` records the
  *    verdict of a move that ends an attempt, once, with the pass it was leased with; an attempt
@@ -247,11 +249,16 @@ export type RefusedMove =
  * `held` is everything the worker holds, also what it has settled but not been answered about.
  * Leases of this holder that are not listed, up to number `upTo`, were granted by an answer that
  * never arrived: they go back to their place, uncharged. A worker never lets `lease` and `extend`
- * overlap, and passes as `upTo` the `mark` of an earlier answer.
+ * overlap, and passes as `upTo` the `mark` of an earlier answer. `stuck`: the body was told to
+ * stop, its grace is over, and it keeps its slot as there is no room for one zombie more.
  */
 export interface ExtendAsk {
   readonly holder: string
-  readonly held: readonly { readonly id: string; readonly lease: number }[]
+  readonly held: readonly {
+    readonly id: string
+    readonly lease: number
+    readonly stuck?: boolean
+  }[]
   readonly leaseMs: number
   readonly upTo: number
 }

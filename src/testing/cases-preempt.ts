@@ -50,6 +50,12 @@ async function heard(bench: Bench, ...names: string[]): Promise<readonly Extende
   return (await bench.store.extend(ask, false)).answer.leases
 }
 
+/** Its body does not stop, and there is no room for it among the zombies. */
+async function stick(bench: Bench, id: string): Promise<void> {
+  const held = [{ id, lease: (await bench.job(id)).lease?.number ?? 0, stuck: true }]
+  await bench.store.extend({ holder: 'worker', held, leaseMs: LEASE_MS, upTo: 0 }, false)
+}
+
 const CHOICE_CASES: readonly Case[] = [
   {
     name: 'tells the latest of the least urgent to give way, and books it uncharged',
@@ -258,6 +264,51 @@ const LINK_CASES: readonly Case[] = [
       expect(await evictors(bench, 'b')).toEqual([undefined])
       await tell('a', SETTLED)
       expect(await ids(bench)).toEqual(['u'])
+    },
+  },
+  {
+    name: 'lets an urgent job take any slot once its victim is stuck, which is nobody’s from then on',
+    run: async (bench) => {
+      const { store, add, tell, job, expect } = bench
+      await full(bench)
+      await add({ id: 'u', ...URGENT }, { id: 'low', priority: 1 })
+      expect(await ids(bench)).toEqual([])
+      expect(await evictors(bench, 'a', 'b')).toEqual([undefined, 'u'])
+      await stick(bench, 'b')
+      expect(await evictors(bench, 'a', 'b')).toEqual([undefined, undefined])
+      expect((await store.standing('u')).victim).toBe(undefined)
+      expect(await ids(bench)).toEqual([])
+      await tell('a', SUCCEEDED)
+      expect(await ids(bench)).toEqual(['u'])
+      await add({ id: 'v', ...URGENT })
+      expect(await ids(bench)).toEqual([])
+      expect(await evictors(bench, 'b', 'u')).toEqual([undefined, undefined])
+      await tell('b', PREEMPTED)
+      expect(await job('b')).toMatchObject({ status: 'ready', preempted: 1, attempts: 0 })
+      expect(await ids(bench)).toEqual(['v'])
+    },
+  },
+  {
+    name: 'has others displaced although a body is stuck, before and after it is cancelled',
+    run: async (bench) => {
+      const { add, tell, job, expect } = bench
+      for (const isCancelled of [false, true]) {
+        const [a, b, u] = [`a${isCancelled}`, `b${isCancelled}`, `u${isCancelled}`] as const
+        await set(bench, { concurrency: 2, preempt: PREEMPT })
+        await add({ id: a, ...MEEK }, { id: b, ...MEEK })
+        await ids(bench)
+        await stick(bench, a)
+        if (isCancelled) await tell(a, CANCEL)
+        await add({ id: u, ...URGENT })
+        expect(await ids(bench)).toEqual([])
+        expect(await evictors(bench, a, b)).toEqual([undefined, u])
+        const hold = isCancelled ? { hold: true } : { hold: false }
+        expect((await job(a)).lease).toMatchObject({ stuck: true, ...hold })
+        await tell(b, SUCCEEDED)
+        await tell(a, isCancelled ? SETTLED : SUCCEEDED)
+        expect(await ids(bench)).toEqual([u])
+        await tell(u, SUCCEEDED)
+      }
     },
   },
   {

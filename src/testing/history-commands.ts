@@ -48,6 +48,8 @@ export type Command =
       readonly do: 'extend'
       readonly holder: string
       readonly omit: readonly string[]
+      /** Of what it holds: bodies that do not stop. */
+      readonly stuck: readonly string[]
       readonly leaseMs: number
       readonly upTo: 'nothing' | 'mark' | 'everything'
       /** True: a job leased twice is listed under its lease before the last. */

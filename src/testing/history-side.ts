@@ -245,7 +245,9 @@ async function extend(side: Side, command: Command & { do: 'extend' }): Promise<
   const numberOf = (id: string, number: number) =>
     (command.isStale ? side.leased.get(id)?.at(-2)?.lease?.number : undefined) ?? number
   const listed = [...mine].filter(([id]) => !omit.includes(id))
-  const held = listed.map(([id, number]) => ({ id, lease: numberOf(id, number) }))
+  const held = listed.map(([id, number]) => {
+    return { id, lease: numberOf(id, number), stuck: command.stuck.includes(id) }
+  })
   const mark = side.marks.get(holder) ?? 0
   const upTo = { nothing: 0, mark, everything: side.highest }[command.upTo]
   const told = await side.store.extend({ holder, held, leaseMs, upTo }, true)

@@ -53,6 +53,7 @@ const FEATURES = [
   'budget',
   'room',
   'schedules',
+  'stuck bodies',
 ] as const
 
 export type Feature = (typeof FEATURES)[number]
@@ -352,10 +353,13 @@ function drawExtend(maker: Maker, peek: readonly Peeked[]): Command {
   const holder = maker.pick(HOLDERS)
   const held = peek.filter((job) => job.holder === holder)
   const omit = held.filter(() => maker.has('omissions') && maker.chance(0.3))
+  const told = held.filter(({ isTold }) => isTold && maker.has('stuck bodies'))
+  const stuck = told.filter(() => maker.chance(0.5))
   return {
     do: 'extend',
     holder,
     omit: omit.map((job) => job.id),
+    stuck: stuck.map((job) => job.id),
     leaseMs: maker.pick(LEASES),
     upTo: maker.pick(['nothing', 'mark', 'mark', 'everything']),
     isStale: maker.has('stale views') && maker.chance(0.3),

@@ -1,7 +1,7 @@
 // Owns the part of the model where time passes: grants, deadlines, heartbeats.
 // May never hand a job out that some rule holds back.
 
-import type { JobEvent } from '../core/job.ts'
+import type { JobEvent, Lease } from '../core/job.ts'
 import type {
   ExtendAnswer,
   ExtendAsk,
@@ -113,17 +113,17 @@ export function extendLeases(world: World, ask: ExtendAsk): ExtendAnswer {
   return { leases, mark: world.lastLease }
 }
 
-function extendOne(
-  world: World,
-  ask: ExtendAsk,
-  entry: { readonly id: string; readonly lease: number },
-): Extended {
+function extendOne(world: World, ask: ExtendAsk, entry: ExtendAsk['held'][number]): Extended {
   const row = world.rows.find(({ job }) => job.id === entry.id)
   const lease = row?.lease
   if (row === undefined || lease?.holder !== ask.holder) return { status: 'lost' }
   if (!lease.hold && !world.rules.leaseIsCurrent(row, entry.lease)) return { status: 'lost' }
   row.deadline = world.now() + ask.leaseMs
-  if (lease.hold) return { status: 'cancelled', lease }
+  if (entry.stuck === true) {
+    row.lease = { ...lease, stuck: true }
+    if (world.rules.isStuck(row)) row.evictor = undefined
+  }
+  if (lease.hold) return { status: 'cancelled', lease: row.lease as Lease }
   return row.evictor === undefined ? { status: 'held' } : { status: 'evicted', by: row.evictor }
 }
 

@@ -108,10 +108,13 @@ function displace(world: World, urgent: Row, holder: string): number {
   const onlyMine = full.includes('worker')
   if (onlyMine && mine.length - 1 >= capFor(world, urgent, perWorker)) return NEVER
   const held = world.rows.filter((row) => row.job.pool === pool && row.lease !== undefined)
-  if (held.some((row) => world.rules.isAboutToBeFree(row))) return NEVER
+  const obedient = held.filter((row) => !world.rules.isStuck(row))
+  if (obedient.some((row) => world.rules.isAboutToBeFree(row))) return NEVER
   const able = (onlyMine ? mine : held).filter(
     (row) =>
-      world.rules.mayGiveWay(row) && urgent.job.priority - row.job.priority >= preempt.minGap,
+      obedient.includes(row) &&
+      world.rules.mayGiveWay(row) &&
+      urgent.job.priority - row.job.priority >= preempt.minGap,
   )
   const ripe = able.filter((row) => world.now() - row.startedAt >= preempt.minRunMs)
   const [victim] = [...ripe].sort((a, b) => (world.rules.givesWayBefore(a, b) ? -1 : 1))

@@ -35,6 +35,8 @@ export interface Rules {
   mayGiveWay(row: Row): boolean
   givesWayBefore(a: Row, b: Row): boolean
   isAboutToBeFree(row: Row): boolean
+  /** Whether nobody may count on its slot. */
+  isStuck(row: Row): boolean
   /** Whether an urgent job is passed over as long as its victim holds its slot. */
   waitsForVictim(victim: Row): boolean
   /** What the end of an attempt shows its pool's breaker. */
@@ -110,6 +112,8 @@ export const RULES: Rules = {
   },
 
   isAboutToBeFree: (row) => row.lease?.hold === true || row.evictor !== undefined,
+
+  isStuck: (row) => row.lease?.stuck === true,
 
   waitsForVictim: (victim) => victim.lease !== undefined,
 

@@ -35,6 +35,8 @@ export interface Peeked {
   readonly id: string
   readonly status: string
   readonly holder: string | undefined
+  /** Its body has been told to stop: it gives way, or was cancelled. */
+  readonly isTold: boolean
   readonly deps: readonly string[]
 }
 
@@ -92,9 +94,10 @@ export function modelStore({ now, rules }: ModelOptions): ModelStore {
     close: async () => {},
     dump: () => dumpOf(world),
     peek: () =>
-      world.rows.map(({ job, status, lease }) => ({
+      world.rows.map(({ job, status, lease, evictor }) => ({
         id: job.id,
         status,
+        isTold: evictor !== undefined || lease?.hold === true,
         holder: lease?.holder,
         deps: job.deps.map((dep) => dep.id),
       })),

@@ -453,6 +453,7 @@ export const CASES: readonly Case[] = [
     where: [
       'test/kit/inflight.test.ts',
       'test/kit/nested-inflight.test.ts',
+      'test/kit/nested-many.test.ts',
       'test/kit/nested.test.ts',
     ],
   },
@@ -486,6 +487,7 @@ export const CASES: readonly Case[] = [
     title: 'nested use that could never end',
     where: [
       'test/kit/nested-inflight.test.ts',
+      'test/kit/nested-many.test.ts',
       'test/kit/nested-process.test.ts',
       'test/kit/nested-random.test.ts',
       'test/kit/nested-runner.test.ts',
@@ -595,7 +597,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'DQ-18',
     title: 'a broken child process',
-    later: 'Handlers have no child processes; it waits for the tests of shell commands in flows.',
+    where: ['test/cli/run.test.ts'],
   },
   {
     id: 'DQ-19',

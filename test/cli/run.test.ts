@@ -201,6 +201,18 @@ jobs: { chatty: { run: 'yes' } }
     })
   })
 
+  it('DQ-18: is started afresh when its process was killed, and costs nobody else an attempt', async () => {
+    const { jobs } = await reportOf(`
+pools: { default: { concurrency: 1 } }
+jobs:
+  a: { run: '[ $AX_ATTEMPT = 2 ] && echo done || kill -9 $$', retries: 1, backoff: { type: fixed, delay: 1ms } }
+  b: { run: 'echo next' }
+`)
+    expect(jobs.a).toMatchObject({ state: 'success', attempts: 2, result: 'done' })
+    expect(jobs.a?.failures).toEqual(['EXIT'])
+    expect(jobs.b).toMatchObject({ state: 'success', attempts: 1, result: 'next' })
+  })
+
   it('that is killed by somebody else says so', async () => {
     const { jobs } = await reportOf("jobs: { a: { run: 'kill -9 $$' } }")
     expect(jobs.a?.error).toEqual({ code: 'EXIT', message: 'The command was ended by SIGKILL.' })

@@ -156,6 +156,7 @@ describe('a breaker', () => {
     const wrong = [
       { failures: 0 },
       { failures: 1.5 },
+      { failures: Number.POSITIVE_INFINITY },
       { failureRate: 0 },
       { failureRate: 2 },
       { failureRate: 0.5, window: 0 },

@@ -176,7 +176,7 @@ const ANSWERS: readonly [string, StoredJob, ExplainFacts, string, ...string[]][]
     facts({ budgetAt: NOW + 6_000 }),
     'budget',
     'Attempt 2 of 4',
-    'waits for the retry budget, which has one more in 6 s',
+    'waits for the retry budget, which lets it go in 6 s at the earliest',
   ],
   [
     'an open breaker',
@@ -368,7 +368,34 @@ const ANSWERS: readonly [string, StoredJob, ExplainFacts, string, ...string[]][]
     { ...failed, code: 'OUTCOME_UNKNOWN', log: [{ ...attempt, outcome: 'timeout' }] },
     facts(),
     'failed',
-    'It ran out of time. Look whether it took effect; retry it only if it did not.',
+    'It ran out of time, or went silent. Look whether it took effect; retry it only if it did not.',
+  ],
+  [
+    'a last attempt that ran out of time, of a job that must not be repeated',
+    {
+      ...failed,
+      code: 'EXECUTION_TIMEOUT',
+      unknown: true,
+      terms: { ...TERMS, idempotent: false },
+      log: [{ ...attempt, outcome: 'timeout' }],
+    },
+    facts(),
+    'failed',
+    'Look whether it took effect; retry it only if it did not.',
+  ],
+  [
+    'an outcome that stays unknown, since nobody could be asked',
+    {
+      ...failed,
+      code: 'OUTCOME_UNKNOWN',
+      log: [
+        { ...attempt, outcome: 'lost' },
+        { ...attempt, outcome: 'failure' },
+      ],
+    },
+    facts(),
+    'failed',
+    'Its worker was lost. Look whether it took effect',
   ],
   [
     'an outcome that is unknown for a displacement',

@@ -110,6 +110,9 @@ const rate = [
 const urgent = [[], 5, 'x', {}, { minPriority: 0 }, { minPriority: 101 }]
 
 /** Without null, which takes back what was set: that is only for `configure`. */
+/** A breaker that nothing would open. */
+const NEVER = { failures: Number.POSITIVE_INFINITY }
+
 const poolKeys = {
   concurrency: count.slice(1),
   perWorker: count.slice(1),
@@ -118,7 +121,7 @@ const poolKeys = {
   rate,
   elastic: [...urgent, { minPriority: 95, ratio: 0 }, { minPriority: 95, ratio: 1.1 }],
   preempt: [...urgent, { minPriority: 95, minGap: 0 }, { minPriority: 95, minRun: 'soon' }],
-  breaker: [[], 5, 'x', { failures: 0 }, { window: 5 }, { resetMs: -1 }],
+  breaker: [[], 5, 'x', { failures: 0 }, NEVER, { window: 5 }, { resetMs: -1 }],
   paused: flag.slice(1),
 }
 
@@ -137,7 +140,14 @@ const faces: readonly Face[] = [
       graceMs: ms,
       maxZombies: [...count, 0],
       trackAsync: flag,
-      ageing: [...object, true, {}, { every: 0 }, { every: '1s', ceiling: 0 }],
+      ageing: [
+        ...object,
+        true,
+        {},
+        { every: 0 },
+        { every: '1s', ceiling: 0 },
+        { every: '1s', ceiling: null },
+      ],
       retryBudget: [null, true, ...rate],
       keep: [...object, { success: null }, { failed: -1 }, { outcomes: 'x' }, { log: {} }],
       limits: [...object, { payload: null }, { payload: 0 }, { result: '5' }],

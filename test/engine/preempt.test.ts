@@ -270,3 +270,35 @@ describe('what may give way', () => {
     expect(await handle.job()).toMatchObject({ preempted: 3, attempts: 1 })
   })
 })
+
+describe('a job that cannot be stopped, where there is no room for one zombie more', () => {
+  it('keeps its slot, and the urgent job takes the next that comes free elsewhere', async () => {
+    const pools = { p: { concurrency: 2, preempt: { minPriority: 95 } } }
+    const { nodes, pass, runtime } = cluster(['a', 'b'], { graceMs: 1_000, maxZombies: 1, pools })
+    const [a, b] = nodes
+    const starts: string[] = []
+    a.scheduler.define('hangs', { timeout: 1_000 }, ignores(runtime, 3_600_000))
+    a.scheduler.define('deaf', { pool: 'p', preemptible: true }, ignores(runtime, 3_600_000))
+    for (const { scheduler } of nodes) {
+      scheduler.define('low', { pool: 'p', priority: 1 }, takes(runtime, 10_000))
+      scheduler.define('urgent', { pool: 'p', priority: 95 }, () => {
+        starts.push(`urgent ${runtime.monotonic()}`)
+      })
+      await scheduler.start()
+    }
+    await a.scheduler.addJob({ type: 'hangs' })
+    await a.scheduler.addJob({ id: 'deaf', type: 'deaf', priority: 5 })
+    await runtime.advance(3_000)
+    await b.scheduler.addJobs([1, 2, 3].map((n) => ({ id: `low ${n}`, type: 'low' })))
+    await runtime.advance(1_000)
+    await b.scheduler.addJob({ id: 'urgent', type: 'urgent' })
+    await runtime.advance(500)
+    expect(await b.scheduler.explain('urgent')).toMatchObject({ reason: 'preempting' })
+    await runtime.advance(1_000)
+    expect(await b.scheduler.explain('urgent')).toMatchObject({ reason: 'pool-full', position: 1 })
+    await runtime.advance(10_000)
+    expect(starts).toEqual(['urgent 13000'])
+    expect((await a.scheduler.snapshot()).pools.p).toMatchObject({ running: 2 })
+    await pass(Promise.all(nodes.map(({ scheduler }) => scheduler.close({ drainMs: 0 }))))
+  })
+})

@@ -8,7 +8,7 @@ watchForLeaks()
 const noop = { execute: () => undefined }
 
 describe('explain names', () => {
-  it('the retry budget, and when it has one more', async () => {
+  it('the retry budget, and when it lets the job go', async () => {
     const { open, runtime, pass } = world()
     const scheduler = open({ retryBudget: { count: 1, per: '1m' } })
     const execute = () => {
@@ -121,6 +121,25 @@ describe('explain names', () => {
     expect(why.text).toContain('Urgent jobs run above the cap of pool "p" (3 of 2 running)')
     await pass(scheduler.idle())
     await pass(scheduler.close())
+  })
+
+  it('no room above the cap for a job that is not urgent, since another process lets it age', async () => {
+    const { open, pass, runtime, store } = world()
+    const shared = store()
+    const pools = { p: { concurrency: 1, elastic: { minPriority: 60 } } }
+    const scheduler = open({ store: shared, pools })
+    scheduler.define('t', { pool: 'p' }, takes(runtime, 1_000))
+    await scheduler.start()
+    const other = open({ store: shared, ageing: { every: '1m', ceiling: 90 } })
+    await other.start()
+    await scheduler.addJob({ id: 'first', type: 't' })
+    await runtime.advance(1)
+    await scheduler.addJob({ id: 'second', type: 't', priority: 70 })
+    await runtime.advance(1)
+    const why = await scheduler.explain('second')
+    expect(why).toMatchObject({ status: 'ready', reason: 'pool-full', position: 1 })
+    await pass(scheduler.idle())
+    await pass(Promise.all([scheduler.close(), other.close()]))
   })
 
   it('the job that stops for it, and tells that one and its next start of it', async () => {

@@ -47,6 +47,19 @@ describe('a pool that is full', () => {
     expect((await scheduler.snapshot()).total).toBe(2)
   })
 
+  it('speaks for the pool that refuses, where others of the batch would only have to wait', async () => {
+    const { open, fails } = world()
+    const full = { concurrency: 0, maxQueue: 1 }
+    const own = { a: { ...full, overflow: 'wait' as const }, b: full }
+    const scheduler = open({ pools: own, autoStart: false })
+    const jobs = ['a', 'b'].map((pool) => ({ type: 't', pool }))
+    await scheduler.addJobs(jobs)
+    const error = await fails(scheduler.addJobs(jobs))
+    expect(error).toMatchObject({ code: 'QUEUE_OVERFLOW', pool: 'b', index: 1 })
+    expect(error).toMatchObject({ refusals: [{ pool: 'a' }, { pool: 'b' }] })
+    expect(error.message).toMatch(/^jobs\[1\]: The pool "b" is full/)
+  })
+
   it('refuses in both modes what would never fit', async () => {
     for (const overflow of ['reject', 'wait'] as const) {
       const { open, fails } = world()

@@ -64,6 +64,30 @@ describe('a whole process that stalls', () => {
     for (const { id } of handles) expect((await only.scheduler.job(id))?.lost).toBe(0)
   })
 
+  it('C62: makes up for nothing in a burst: the rate holds in every window, across the stall', async () => {
+    const ageing = { every: 1_000, ceiling: 90 }
+    const pools = { p: { concurrency: 100, rate: { count: 10, per: '1s' } } }
+    const { nodes, pass, runtime } = cluster(['only'], { leaseMs: 30_000, ageing, pools })
+    const [only] = nodes
+    const starts: number[] = []
+    only.scheduler.define('t', { pool: 'p' }, (context) => {
+      starts.push(runtime.monotonic())
+      return takes(runtime, 5_000)(context)
+    })
+    const jobs = Array.from({ length: 200 }, () => ({ type: 't' }))
+    await only.scheduler.addJobs(jobs)
+    await runtime.advance(3_000)
+    only.stall()
+    await runtime.advance(600_000)
+    only.wake()
+    await pass(only.scheduler.idle())
+    expect(starts).toHaveLength(200)
+    expect(starts.at(-1)).toBeGreaterThan(600_000)
+    for (const from of starts) {
+      expect(starts.filter((at) => at >= from && at < from + 1_000).length).toBeLessThanOrEqual(10)
+    }
+  })
+
   it('C62: waits for that chance, too, where a beat takes its time', async () => {
     const { open, pass, runtime, store } = world()
     const shared = store()

@@ -39,7 +39,7 @@ describe('a lineup', () => {
       'lobby',
       'lobby',
     ])
-    expect([...lineup.newest()]).toEqual([urgent, first, low, high])
+    expect([...lineup.some(Number.POSITIVE_INFINITY)]).toEqual([urgent, first, low, high])
     expect(lineup.next()).toBe(high)
     expect([first.place, urgent.place]).toEqual(['queue', 'lobby'])
     expect([lineup.next(), lineup.next(), lineup.next()]).toEqual([low, urgent, first])
@@ -121,7 +121,7 @@ describe('a lineup', () => {
             queue.length >= room,
           ])
         }
-        expect([...lineup.newest()].length).toBe(lineup.size)
+        expect([...lineup.some(Number.POSITIVE_INFINITY)].length).toBe(lineup.size)
         expect(lineup.takeAll()).toEqual([...queue, ...lobby])
         expect([lineup.size, lineup.next()]).toEqual([0, undefined])
       }),

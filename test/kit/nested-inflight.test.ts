@@ -168,4 +168,25 @@ describe('bodies that only look like it', () => {
     expect(await within(runtime, ends)).toEqual(['a', 'b'])
     expect(heard.sort()).toEqual(['a', 'b'])
   })
+  it.each([
+    ['at once', () => undefined],
+    ['after a turn', turn],
+  ])(
+    'B23: are left alone: a body starts one that joins it, and does not wait (%s)',
+    async (_, pause) => {
+      const runtime = virtualRuntime(1)
+      const inflight = createInflight({ runtime })
+      let joins: Promise<unknown> = Promise.resolve()
+      const a = inflight('a', async () => {
+        await pause()
+        joins = inflight('b', () => inflight('a', () => 'none'))
+        return 'a'
+      })
+      expect(await within(runtime, a)).toBe('a')
+      expect(await within(runtime, joins)).toBe('a')
+      // One that does wait is found all the same, a little later.
+      const waits = inflight('a', () => inflight('b', () => inflight('a', () => 'none')))
+      expect(await within(runtime, waits)).toBe('NESTED_LIMIT')
+    },
+  )
 })

@@ -215,6 +215,17 @@ describe('keys that wait for each other', () => {
     expect(ends).toContain('EXECUTION_TIMEOUT')
   })
 
+  it('are left alone where a body starts one that joins it, and does not wait', async () => {
+    const { runtime, runner } = world({ concurrency: 10 })
+    let joins: Promise<unknown> = Promise.resolve()
+    const a = run(runner, 'a', () => {
+      joins = run(runner, 'b', async () => (await runner('a', () => 'none')).result)
+      return 'a'
+    })
+    expect(await within(runtime, a)).toBe('a')
+    expect(await within(runtime, joins)).toBe('a')
+  })
+
   it('are left alone while one is between two attempts', async () => {
     const { runtime, runner } = world({ concurrency: 10 })
     let attempts = 0

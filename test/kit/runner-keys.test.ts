@@ -52,12 +52,16 @@ describe('calls of one key', () => {
         await turn()
         return await runner(key, () => 1)
       },
-      async (key) => (await runner(`${key} inner`, async () => await runner(key, () => 1))).result,
     ]
     for (const [i, way] of ways.entries()) {
       const key = `k${i}`
       expect(await outcome(runner(key, () => way(key)))).toBe('NESTED_LIMIT')
     }
+    // Over another key it is told soon: only then is it known that the one waits for the other.
+    const inner = async () => (await runner('outer', () => 1)).result
+    const outer = outcome(runner('outer', async () => (await runner('inner', inner)).result))
+    await runtime.advance(1_000)
+    expect(await outer).toBe('NESTED_LIMIT')
     expect(runner.stats()).toMatchObject({ active: 0, waiting: 0 })
     // Somebody else may join, and so may another body.
     const first = runner('shared', stubborn(runtime, 10, 'shared'))

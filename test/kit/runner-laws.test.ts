@@ -27,6 +27,8 @@ interface Shape {
   readonly remember: boolean
   /** The retries have a signal, which may be aborted. */
   readonly ends: boolean
+  /** Whoever is told of an attempt calls others off, in the middle of whatever ends there. */
+  readonly meddles: boolean
 }
 
 const KINDS = ['call', 'call', 'call', 'call', 'end', 'end', 'fail', 'bug', 'abort', 'time']
@@ -51,6 +53,7 @@ const shape: fc.Arbitrary<Shape> = fc.record({
   breaker: fc.boolean(),
   remember: fc.boolean(),
   ends: fc.boolean(),
+  meddles: fc.boolean(),
 })
 
 interface Body {
@@ -78,7 +81,7 @@ class World {
   constructor(shape: Shape) {
     this.#shape = shape
     this.#most = shape.concurrency
-    const { retries, inSlot, sessions, confirms, breaker, remember, ends, ...rest } = shape
+    const { retries, inSlot, sessions, confirms, breaker, remember, ends, meddles, ...rest } = shape
     const controller = new AbortController()
     if (ends) this.#controllers.push(controller)
     this.runner = createRunner({
@@ -98,6 +101,9 @@ class World {
       remember: remember ? { ms: 200, max: 3 } : undefined,
       onAttempt: ({ attempt }) => {
         if (attempt === 0) this.#shared += 1
+        this.check()
+        if (!meddles) return
+        this.#controllers[this.#settled % Math.max(1, this.#controllers.length)]?.abort('told')
         this.check()
       },
     })

@@ -365,6 +365,31 @@ describe('the end of a runner', () => {
     expect([work.started(), runner.stats().active]).toEqual([false, 0])
   })
 
+  it('closed: counts a call once that another one calls off as it is told to stop', async () => {
+    const { runtime, runner } = bench({ concurrency: 2 })
+    const child = new AbortController()
+    const parent = ({ signal }: { signal: AbortSignal }) =>
+      new Promise<never>((_, reject) => {
+        signal.addEventListener('abort', () => {
+          child.abort('the parent was stopped')
+          reject(signal.reason)
+        })
+      })
+    const calls = [
+      outcome(runner('parent', parent)),
+      outcome(runner('child', obedient(runtime, 1_000, 'never'), { signal: child.signal })),
+      outcome(runner('waiting', () => 'never', { signal: child.signal })),
+    ]
+    const closing = runner.close()
+    const { calls: all, active, stopping, waiting, cancelled } = runner.stats()
+    expect(waiting + active - stopping + cancelled).toBe(all)
+    await runtime.run()
+    expect(await Promise.all(calls)).toEqual(['CLOSED', ...Array(2).fill('the parent was stopped')])
+    expect(runner.stats()).toMatchObject({ calls: 3, active: 0, stopping: 0, cancelled: 3 })
+    await runtime.advance(0)
+    await closing
+  })
+
   it('closed: does not wait for a body longer than its grace', async () => {
     const { runtime, runner } = bench({ graceMs: 200 })
     const call = outcome(runner('stuck', body().run))

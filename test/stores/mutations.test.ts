@@ -42,6 +42,7 @@ const MUTATIONS: Readonly<Record<string, Partial<Rules>>> = {
   'anybody may be displaced': { mayGiveWay: () => true },
   'the earliest start gives way': { givesWayBefore: (a, b) => a.startedAt < b.startedAt },
   'a hold is not about to be free': { isAboutToBeFree: (row) => row.evictor !== undefined },
+  'a stuck body is waited for': { isStuck: () => false },
   'an urgent job starts beside its victim': { waitsForVictim: () => false },
   'a loss speaks against the downstream': {
     shows: (move) => (move.step === 'lose' ? 'failure' : move.verdict),

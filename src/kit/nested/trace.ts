@@ -17,8 +17,8 @@
 
 import type { Holder, Waiter } from './graph.ts'
 
-/** How many functions of a chain are looked at. */
-const LONGEST_CHAIN = 200
+/** How many functions of a chain are looked at: a recursion in a body is part of its chain. */
+const LONGEST_CHAIN = 100_000
 
 let named = 0
 
@@ -65,7 +65,11 @@ export class Berth implements Holder {
   }
 }
 
-/** The names of the functions that this code runs in, and of those that wait for it. */
+/**
+ * The names of the body that this code runs in, and of those that wait for it. Where a body has
+ * been started by another one's code, which has not returned yet, nobody knows whether the other
+ * one is going to wait: nothing further out counts.
+ */
 export function waitingHere(): ReadonlySet<string> {
   const names = new Set<string>()
   const { prepareStackTrace, stackTraceLimit } = Error
@@ -76,7 +80,9 @@ export function waitingHere(): ReadonlySet<string> {
     Error.captureStackTrace(taken, waitingHere)
     for (const site of taken.stack as NodeJS.CallSite[]) {
       const name = site.getFunctionName()
-      if (name?.startsWith('ax:')) names.add(name)
+      if (name?.startsWith('ax:') !== true) continue
+      names.add(name)
+      if (!site.isAsync()) break
     }
   } catch {
     // Somebody has frozen Error, or taken traces away: then nothing is known.

@@ -4,7 +4,7 @@
 // Nothing is tracked before: when calls wait and no body has ended for a while, V8 is asked who
 // waits for whom (trace.ts), and what could never end is found in the answers (graph.ts).
 
-import { beforeEnd, type Runtime, systemRuntime } from '../runtime.ts'
+import { beforeEnd, type Runtime, systemRuntime, warn } from '../runtime.ts'
 import { type Edge, type Holder, victim, type Wait } from './graph.ts'
 import { ask } from './trace.ts'
 
@@ -16,9 +16,17 @@ const STALL_MS = 20
  */
 const LATE_MS = 250
 const BUSY_MS = 5_000
-/** Waiting calls of a party that are asked at the first look, the newest first (4 us each). */
+/** Waiting calls of a party that are asked at the first look (4 us each): see some.ts. */
 const FIRST_LOOK = 256
 const LONGEST_LOOK = 4096
+/** Of each other party as many as fit into that, all of them together, but at least so many. */
+const LEAST_LOOK = 4
+/**
+ * Looking takes at most a twentieth of the time, whoever it is that has stalled: so long after each
+ * call that was asked, nobody looks. (With 1,000 limiters of which each looked at all the others, a
+ * downstream that was slow for 6 s kept the event loop from turning for 38 s.)
+ */
+const REST_MS = 20 * 0.004
 
 /** Somebody who knows of waits: a limiter, a map, a runner, single flights, a scheduler. */
 export interface Party {
@@ -70,9 +78,9 @@ export class Watch {
     this.#arm()
   }
 
-  #arm(): void {
+  #arm(ms = this.#delay): void {
     this.#isArmed = true
-    this.#runtime.after(this.#delay, () => this.#check(), { ref: false })
+    this.#runtime.after(ms, () => this.#check(), { ref: false })
   }
 
   #check(): void {
@@ -91,10 +99,15 @@ export class Watch {
       this.#arm()
       return
     }
+    const rest = (rests.get(this.#runtime) ?? 0) - this.#runtime.monotonic()
+    if (rest > 0) {
+      this.#arm(rest)
+      return
+    }
     const most = Math.min(LONGEST_LOOK, (FIRST_LOOK * this.#delay) / STALL_MS)
     this.#delay = goesOn ? Math.min(this.#delay * 2, BUSY_MS) : this.#delay * 2
     this.#isArmed = true
-    look(this.#runtime, most, (found) => {
+    look(this.#runtime, this.#party, most, (found) => {
       if (found) this.#delay = STALL_MS
       this.#arm()
     })
@@ -124,10 +137,29 @@ function listen(): void {
     // Nothing is left that could end a body. Once: to look makes the process go on for a turn.
     const busy = alive().filter(({ waiting, joined }) => waiting > 0 || joined !== undefined)
     const state = busy.map(({ waiting, ended, news }) => `${waiting} ${ended} ${news}`).join()
-    if (state === '' || state === lastState) return
+    if (state === '') return
+    if (state === lastState) {
+      warnOnce(busy.reduce((sum, { waiting }) => sum + waiting, 0))
+      return
+    }
     lastState = state
-    look(systemRuntime, Number.POSITIVE_INFINITY, () => {})
+    look(systemRuntime, undefined, Number.POSITIVE_INFINITY, () => {})
   })
+}
+
+let warned = false
+
+/** No ring was found, and the process ends all the same: at least it does not end in silence. */
+function warnOnce(waiting: number): void {
+  if (warned) return
+  warned = true
+  const calls = waiting === 1 ? 'a call waits' : `${waiting} calls wait`
+  const who = waiting === 0 ? 'calls wait for a body' : `${calls} for a slot`
+  warn(
+    'AX_STUCK',
+    `The process ends while ${who}, and nothing is left that could end one: no promise of ` +
+      'theirs will ever settle. Look for a body that waits for such a call, or a paused limiter.',
+  )
 }
 
 function alive(): Party[] {
@@ -140,8 +172,19 @@ function alive(): Party[] {
   return found
 }
 
-/** Finds out who waits for whom, ends one wait if there is a ring, and says whether it did. */
-function look(runtime: Runtime, most: number, done: (found: boolean) => void): void {
+/** Until when nobody looks again, by the clock that they go by. */
+const rests = new WeakMap<Runtime, number>()
+
+/**
+ * Finds out who waits for whom, ends one wait if there is a ring, and says whether it did. Of the
+ * party that has stalled at most `most` calls are asked, of the others a share.
+ */
+function look(
+  runtime: Runtime,
+  stalled: Party | undefined,
+  most: number,
+  done: (found: boolean) => void,
+): void {
   const all = alive()
   const bodies = new Map<string, Holder>()
   for (const party of all) {
@@ -149,8 +192,10 @@ function look(runtime: Runtime, most: number, done: (found: boolean) => void): v
   }
   for (const holder of bodies.values()) holder.mark()
   const edges: Edge[] = []
+  let asked = bodies.size
   const note = (wait: Wait) => {
     if (wait.blocks.length === 0) return
+    asked += 1
     ask(wait.waiter, (names) => {
       const by = new Map<Holder, number>()
       for (const name of names) {
@@ -160,7 +205,12 @@ function look(runtime: Runtime, most: number, done: (found: boolean) => void): v
       if (by.size > 0) edges.push({ wait, by })
     })
   }
-  for (const party of all) party.waits(note, most)
+  const share = Math.max(LEAST_LOOK, Math.floor(LONGEST_LOOK / all.length))
+  for (const party of all) {
+    const isOther = stalled !== undefined && party !== stalled
+    party.waits(note, isOther ? Math.min(most, share) : most)
+  }
+  rests.set(runtime, runtime.monotonic() + asked * REST_MS)
   // The answers come in the microtasks before this.
   runtime.soon(() => {
     const found = victim(edges)

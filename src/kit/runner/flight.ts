@@ -113,7 +113,7 @@ export class Flight implements Claim, RunOwner, Waiter {
   }
 
   abandoned(reason: unknown): void {
-    if (!this.isEnded) enter(this.context, () => this.cancel('cancelled', reason))
+    enter(this.context, () => this.cancel('cancelled', reason))
   }
 
   /**
@@ -215,6 +215,8 @@ export class Flight implements Claim, RunOwner, Waiter {
 
   /** Ends it. If its body runs, that is told to stop; a runner that closes hears it out. */
   cancel(mark: 'cancelled' | 'closed', reason: unknown): void {
+    // The end of one call may have called off another: its hooks and abort listeners can do that.
+    if (this.isEnded) return
     const core = this.#core
     if (this.state === 'running') {
       if (mark === 'cancelled') this.#end('cancelled', reason)

@@ -126,9 +126,9 @@ export class Slots<C extends Claim> {
     claim.refused(refusal, waitedMs)
   }
 
-  /** Who waits for a slot, the newest first (of a priority). */
-  newest(): Iterable<C> {
-    return this.#lineup.newest()
+  /** Of those who wait for a slot at most `most`: the newest, and those who are next. */
+  some(most: number): Iterable<C> {
+    return this.#lineup.some(most)
   }
 
   /** A slot is not needed any more; nothing starts before `fill`. */

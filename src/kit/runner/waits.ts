@@ -2,6 +2,7 @@
 // May never name a body that will be ended, or a call that gives up, by itself.
 
 import type { Block, Holder, Wait, Waiter } from '../nested/graph.ts'
+import { atMost, some } from '../nested/some.ts'
 import type { Party } from '../nested/watch.ts'
 import type { Core } from './core.ts'
 import { nestedCall } from './errors.ts'
@@ -77,7 +78,7 @@ export class RunnerParty implements Party {
       if (flight !== undefined && flight.run === run) this.#noteFirst(flight, note)
     }
     for (const flight of leftovers.waiting()) this.#noteFirst(flight, note)
-    for (const flight of atMost(most, slots.newest())) this.#noteFirst(flight, note)
+    for (const flight of slots.some(most)) this.#noteFirst(flight, note)
     for (const flight of atMost(most, this.#outOfSession())) this.#noteFirst(flight, note)
     let left = most
     for (const flight of joins) left -= this.#noteJoiners(flight, note, left)
@@ -155,8 +156,9 @@ export class RunnerParty implements Party {
     const isForSlot = run === undefined && place !== 'parked'
     const blocks = this.#blocksOf(flight)
     const isSame = sameWait(flight)
-    const newest = [...crowd.joiners].reverse().slice(0, most)
-    for (const joiner of newest) {
+    const joiners = [...crowd.joiners]
+    const looked = [...some(joiners.length, Math.max(most, 2), joiners.toReversed(), joiners)]
+    for (const joiner of looked) {
       if (isForSlot && joiner.signal !== undefined) continue
       const holds = () => isSame() && crowd.joiners.has(joiner)
       const refuse = () => {
@@ -165,7 +167,7 @@ export class RunnerParty implements Party {
       }
       note({ waiter: joiner, blocks, holds, refuse })
     }
-    return newest.length
+    return looked.length
   }
 
   /** The others who wait for the call go on waiting. */
@@ -206,14 +208,5 @@ function blockOf(holders: () => Iterable<Holder>, enough: () => number): Block {
     get enough() {
       return enough()
     },
-  }
-}
-
-function* atMost<T>(most: number, values: Iterable<T>): IterableIterator<T> {
-  let count = 0
-  for (const value of values) {
-    count += 1
-    if (count > most) return
-    yield value
   }
 }

@@ -222,6 +222,15 @@ export class Board {
     if (urgent.has.victim !== undefined) this.#untie(urgent.has.victim, urgent)
   }
 
+  /** Its body does not stop: who waits for this slot in particular takes any. */
+  stick(record: JobRecord): void {
+    const { lease } = record
+    if (lease === undefined || lease.stuck === true) return
+    record.lease = { ...lease, stuck: true }
+    if (record.has.evictor !== undefined) this.#untie(record, record.has.evictor)
+    this.hintReady = true
+  }
+
   #untie(victim: JobRecord, urgent: JobRecord): void {
     victim.rare.evictor = undefined
     urgent.rare.victim = undefined

@@ -66,6 +66,7 @@ export class Moves {
     if (hold === undefined) board.setDeadline(record, board.now + move.keepMs)
     else {
       board.grant(record, hold.holder, true)
+      if (hold.stuck === true) board.stick(record)
       if (evictor !== undefined) board.displace(record, evictor)
       board.setDeadline(record, deadline)
       board.hintHolders.push(hold.holder)
