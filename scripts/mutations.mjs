@@ -281,12 +281,6 @@ export const MUTATIONS = [
     replace: 'if (unknown) return false',
   },
   {
-    name: 'a late answer of confirm starts a body',
-    file: 'engine/worker.ts',
-    find: 'if (this.#isOverdue(run)) this.fence(run)',
-    replace: '',
-  },
-  {
     name: 'the heartbeat is not watched',
     file: 'engine/worker.ts',
     find: 'this.#force.listen(run)',
