@@ -110,8 +110,6 @@ export interface Lease {
   readonly holder: string
   readonly number: number
   readonly hold: boolean
-  /** Its holder says that the body does not stop: nobody may count on this slot. */
-  readonly stuck?: true
 }
 
 /** A job as it is handed to a store. Durations only: the store's clock makes instants of them. */

@@ -16,7 +16,7 @@ export interface Choice<T> {
 /**
  * Which of those that hold a slot has to give way to the urgent job: the lowest priority, then
  * the latest start (it loses least), then the highest seq. Nobody, if a slot is about to be free
- * anyway; one whose body is stuck is nobody's. `of`: only the jobs of that worker, where its share of the pool is used up too.
+ * anyway. `of`: only the jobs of that worker, where its share of the pool is used up too.
  * Pure. O(held).
  */
 export function victimOf<T extends StoredJob>(
@@ -29,7 +29,6 @@ export function victimOf<T extends StoredJob>(
   let victim: T | undefined
   let at = Number.POSITIVE_INFINITY
   for (const job of held) {
-    if (job.lease?.stuck === true) continue
     if (job.lease?.hold === true || job.evictor !== undefined) {
       return { victim: undefined, at: Number.POSITIVE_INFINITY }
     }

@@ -335,7 +335,7 @@ class MemoryStore implements Store {
     listed.add(lease.number)
     this.#board.setDeadline(record, this.#board.now + ask.leaseMs)
     if (held.stuck === true) this.#board.stick(record)
-    if (lease.hold) return { status: 'cancelled', lease: record.lease ?? lease }
+    if (lease.hold) return { status: 'cancelled', lease }
     const by = record.evictor
     return by === undefined ? { status: 'held' } : { status: 'evicted', by }
   }

@@ -267,7 +267,7 @@ const LINK_CASES: readonly Case[] = [
     },
   },
   {
-    name: 'lets an urgent job take any slot once its victim is stuck, which is nobody’s from then on',
+    name: 'lets an urgent job take any slot once its victim is stuck, and calls that one no more',
     run: async (bench) => {
       const { store, add, tell, job, expect } = bench
       await full(bench)
@@ -291,7 +291,7 @@ const LINK_CASES: readonly Case[] = [
   {
     name: 'has others displaced although a body is stuck, before and after it is cancelled',
     run: async (bench) => {
-      const { add, tell, job, expect } = bench
+      const { add, tell, expect } = bench
       for (const isCancelled of [false, true]) {
         const [a, b, u] = [`a${isCancelled}`, `b${isCancelled}`, `u${isCancelled}`] as const
         await set(bench, { concurrency: 2, preempt: PREEMPT })
@@ -302,8 +302,6 @@ const LINK_CASES: readonly Case[] = [
         await add({ id: u, ...URGENT })
         expect(await ids(bench)).toEqual([])
         expect(await evictors(bench, a, b)).toEqual([undefined, u])
-        const hold = isCancelled ? { hold: true } : { hold: false }
-        expect((await job(a)).lease).toMatchObject({ stuck: true, ...hold })
         await tell(b, SUCCEEDED)
         await tell(a, isCancelled ? SETTLED : SUCCEEDED)
         expect(await ids(bench)).toEqual([u])

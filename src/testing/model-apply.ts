@@ -125,8 +125,7 @@ function end(world: World, row: Row, move: Move): void {
   if (move.to === 'success') row.keyUntil = now + row.job.keyForMs
   if (from === 'running' && move.step === 'cancel') {
     world.lastLease += 1
-    const stuck = row.lease?.stuck === true ? ({ stuck: true } as const) : {}
-    row.lease = { holder: worker as string, number: world.lastLease, hold: true, ...stuck }
+    row.lease = { holder: worker as string, number: world.lastLease, hold: true }
   } else {
     row.lease = undefined
     row.deadline = now + move.keepMs

@@ -138,6 +138,7 @@ function newRow(world: World, job: NewJob, coming: ReadonlySet<string>): Row {
     lost: 0,
     preempted: 0,
     evictor: undefined,
+    isStuck: false,
     displaced: false,
     pass: -1,
     unknown: false,

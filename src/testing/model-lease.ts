@@ -1,7 +1,7 @@
 // Owns the part of the model where time passes: grants, deadlines, heartbeats.
 // May never hand a job out that some rule holds back.
 
-import type { JobEvent, Lease } from '../core/job.ts'
+import type { JobEvent } from '../core/job.ts'
 import type {
   ExtendAnswer,
   ExtendAsk,
@@ -42,6 +42,7 @@ function grant(world: World, row: Row, ask: LeaseAsk): void {
   noteStart(world, row)
   world.lastLease += 1
   row.lease = { holder: ask.holder, number: world.lastLease, hold: false }
+  row.isStuck = false
   row.status = 'running'
   row.starts += 1
   row.attempts += 1
@@ -120,10 +121,10 @@ function extendOne(world: World, ask: ExtendAsk, entry: ExtendAsk['held'][number
   if (!lease.hold && !world.rules.leaseIsCurrent(row, entry.lease)) return { status: 'lost' }
   row.deadline = world.now() + ask.leaseMs
   if (entry.stuck === true) {
-    row.lease = { ...lease, stuck: true }
+    row.isStuck = true
     if (world.rules.isStuck(row)) row.evictor = undefined
   }
-  if (lease.hold) return { status: 'cancelled', lease: row.lease as Lease }
+  if (lease.hold) return { status: 'cancelled', lease }
   return row.evictor === undefined ? { status: 'held' } : { status: 'evicted', by: row.evictor }
 }
 

@@ -113,7 +113,7 @@ export const RULES: Rules = {
 
   isAboutToBeFree: (row) => row.lease?.hold === true || row.evictor !== undefined,
 
-  isStuck: (row) => row.lease?.stuck === true,
+  isStuck: (row) => row.isStuck,
 
   waitsForVictim: (victim) => victim.lease !== undefined,
 

@@ -53,6 +53,8 @@ export interface Row {
   preempted: number
   /** The urgent job it has to give way to; and whether it has displaced somebody itself. */
   evictor: string | undefined
+  /** Its holder has said that its body does not stop; of its lease, or the hold of it. */
+  isStuck: boolean
   displaced: boolean
   /** The period of its pool's breaker in which it was started; -1 without one. */
   pass: number

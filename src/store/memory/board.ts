@@ -203,6 +203,7 @@ export class Board {
     if (held?.size === 0) this.holders.delete(lease.holder)
     this.pools.vacate(record, lease.holder)
     if (record.has.evictor !== undefined) this.#untie(record, record.has.evictor)
+    if (record.has.stuck) record.rare.stuck = false
     record.lease = undefined
     this.hintReady = true
   }
@@ -224,9 +225,8 @@ export class Board {
 
   /** Its body does not stop: who waits for this slot in particular takes any. */
   stick(record: JobRecord): void {
-    const { lease } = record
-    if (lease === undefined || lease.stuck === true) return
-    record.lease = { ...lease, stuck: true }
+    if (record.has.stuck) return
+    record.rare.stuck = true
     if (record.has.evictor !== undefined) this.#untie(record, record.has.evictor)
     this.hintReady = true
   }

@@ -53,7 +53,7 @@ export class Moves {
     const worker = record.lease?.holder
     const hold = move.step === 'cancel' && record.lease !== undefined ? record.lease : undefined
     const { deadline } = record
-    const { evictor } = record.has
+    const { evictor, stuck } = record.has
     this.#charge(record, move)
     board.leave(record)
     board.drop(record)
@@ -66,7 +66,7 @@ export class Moves {
     if (hold === undefined) board.setDeadline(record, board.now + move.keepMs)
     else {
       board.grant(record, hold.holder, true)
-      if (hold.stuck === true) board.stick(record)
+      if (stuck) board.stick(record)
       if (evictor !== undefined) board.displace(record, evictor)
       board.setDeadline(record, deadline)
       board.hintHolders.push(hold.holder)

@@ -135,7 +135,12 @@ function displaceFor(record: JobRecord, pool: Pool, call: Call, cap: number, sha
   const mine = inUse(pool, call)
   if (pool.held.size !== cap || mine > share) return
   const of = mine === share ? call.holder : undefined
-  const { victim, at } = victimOf(pool.held, record, terms, call.now, of)
+  const { victim, at } = victimOf(obedient(pool.held), record, terms, call.now, of)
   if (victim === undefined) call.nextAt = Math.min(call.nextAt, at)
   else call.displace(victim, record)
+}
+
+/** A body that does not stop is no slot about to be free, and nobody's victim. */
+function* obedient(held: Iterable<JobRecord>): Iterable<JobRecord> {
+  for (const record of held) if (!record.has.stuck) yield record
 }

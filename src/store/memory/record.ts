@@ -44,6 +44,8 @@ export interface Rare {
   /** The urgent job that it has to give way to, and the one that has to give way to it. */
   evictor: JobRecord | undefined
   victim: JobRecord | undefined
+  /** Its holder says that its body does not stop: nobody may count on its slot. */
+  stuck: boolean
   /** It has displaced somebody since it became ready: no other. */
   displaced: boolean
   /** What the breaker of its pool wants back with the verdict of its attempt. */
@@ -84,6 +86,7 @@ const NOTHING: Rare = Object.freeze({
   unknown: false,
   evictor: undefined,
   victim: undefined,
+  stuck: false,
   displaced: false,
   pass: -1,
   keepRank: false,
