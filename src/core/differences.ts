@@ -34,6 +34,16 @@ export function differences(said: string, stored: StoredSettings): readonly stri
       compare(`${name}.${key}`, mine[key] ?? null, holds[key] ?? null)
     }
   }
+  /** What was not said is no difference. */
+  const compareSaid = (name: string, mine: unknown, holds: unknown): void => {
+    if (!isObject(mine) || !isObject(holds)) compare(name, mine, holds)
+    else {
+      for (const [key, value] of Object.entries(mine)) {
+        if (key === 'terms') compareSaid(`${name}.${key}`, value, holds[key])
+        else compare(`${name}.${key}`, value, holds[key] ?? null)
+      }
+    }
+  }
   for (const [pool, terms] of Object.entries(given.pools ?? {})) {
     const start = Object.hasOwn(stored.pools, pool) ? stored.pools[pool]?.start : undefined
     for (const [key, value] of Object.entries(terms ?? {})) {
@@ -42,7 +52,7 @@ export function differences(said: string, stored: StoredSettings): readonly stri
   }
   for (const [type, setting] of Object.entries(given.types ?? {})) {
     const holds = Object.hasOwn(stored.types, type) ? stored.types[type] : undefined
-    compare(`types.${type}`, setting, holds)
+    compareSaid(`types.${type}`, setting, holds)
   }
   compare('ageing', given.ageing, stored.ageing)
   compare('retryBudget', given.budget, stored.budget)

@@ -106,6 +106,11 @@ export interface TypeSetting {
   readonly maxLost: number | null
 }
 
+/** What one process says of a type: only what it was given. What it does not say stays. */
+export type TypeChange = Partial<Omit<TypeSetting, 'terms'>> & {
+  readonly terms?: Partial<Terms>
+}
+
 export type Missed = 'skip' | 'one' | 'all'
 
 /** Jobs at the instants of a cron expression. One row; the next instant is in it. */

@@ -17,7 +17,7 @@ import {
   show,
 } from './options.ts'
 import { PRIORITY } from './rank.ts'
-import type { TypeSetting } from './settings.ts'
+import type { TypeChange, TypeSetting } from './settings.ts'
 import type { Backoff, JobInput, StandardSchemaV1, TypePolicy } from './types.ts'
 
 /** What a job gets from its type unless it asks for something else. */
@@ -91,10 +91,7 @@ export function resolveType(type: string, policy: TypePolicy): TypeTerms {
     pool: pool === undefined ? DEFAULT_TYPE.pool : checkName(named('pool'), pool, code),
     priority: priority === undefined ? PRIORITY.default : priorityOf(named, priority, code),
     terms: Object.freeze(terms),
-    concurrency:
-      concurrency === undefined
-        ? null
-        : integer(named('concurrency'), concurrency, 0, MAX_RETRIES, code),
+    concurrency: concurrency === undefined ? null : capOf(named('concurrency'), concurrency, code),
     ...(confirm === undefined ? {} : { confirm }),
     ...(schema === undefined ? {} : { schema: schemaOf(schema, named('schema'), code) }),
     ...(typeof policy.backoff === 'function' ? { backoffFunction: policy.backoff } : {}),
@@ -105,22 +102,53 @@ export function resolveType(type: string, policy: TypePolicy): TypeTerms {
   })
 }
 
-/** What of a policy only functions say: it holds where they are, and cannot be stored. */
-const LOCAL_KEYS: ReadonlySet<string> = new Set(['retryable', 'schema'])
+/** Which of the terms of a job a policy speaks of. */
+const TERM_OF = {
+  timeout: 'timeoutMs',
+  retries: 'retries',
+  backoff: 'backoff',
+  heartbeat: 'heartbeatMs',
+  preemptible: 'preemptible',
+  idempotent: 'idempotent',
+  confirm: 'confirm',
+} as const satisfies Partial<Record<keyof TypePolicy, keyof Terms>>
 
-/** What a policy says to all processes; undefined where it says nothing that can be stored. */
-export function settingOf(policy: TypePolicy, type: TypeTerms): TypeSetting | undefined {
-  const said = Object.entries(policy).some(
-    ([key, value]) => value !== undefined && !LOCAL_KEYS.has(key),
-  )
-  if (!said) return undefined
-  const { pool, priority, terms, concurrency, maxLost = null } = type
-  return { pool, priority, terms, concurrency, maxLost }
+/**
+ * What a policy says to all processes: what it was given, and no default. Undefined where it says
+ * nothing that can be stored (functions hold where they are).
+ */
+export function settingOf(policy: TypePolicy, type: TypeTerms): TypeChange | undefined {
+  const keys = Object.keys(TERM_OF) as (keyof typeof TERM_OF)[]
+  const said = keys.filter((key) => policy[key] !== undefined)
+  const terms = Object.fromEntries(said.map((key) => [TERM_OF[key], type.terms[TERM_OF[key]]]))
+  const change: TypeChange = {
+    ...(policy.pool === undefined ? {} : { pool: type.pool }),
+    ...(policy.priority === undefined ? {} : { priority: type.priority }),
+    ...(policy.concurrency === undefined ? {} : { concurrency: type.concurrency }),
+    ...(type.maxLost === undefined ? {} : { maxLost: type.maxLost }),
+    ...(said.length === 0 ? {} : { terms }),
+  }
+  return Object.keys(change).length === 0 ? undefined : change
+}
+
+/** What is stored of a type once somebody has said something of it. */
+export function changedType(before: TypeSetting | undefined, said: TypeChange): TypeSetting {
+  const { pool, priority, terms: usual, concurrency } = DEFAULT_TYPE
+  const base = before ?? { pool, priority, concurrency, maxLost: null, terms: usual }
+  const after = { ...base, ...said }
+  const terms = { ...base.terms, ...said.terms }
+  const derived = said.terms?.maxLost ?? Math.max(terms.retries, MIN_LOST)
+  return { ...after, terms: { ...terms, maxLost: after.maxLost ?? derived } }
 }
 
 /** The terms of a type that only other processes know more of. */
 export function typeOfSetting({ maxLost, ...setting }: TypeSetting): TypeTerms {
   return Object.freeze(maxLost === null ? setting : { ...setting, maxLost })
+}
+
+/** Infinity takes back what somebody else has said. */
+function capOf(name: string, value: number, code: AxErrorCode): number | null {
+  return value === Number.POSITIVE_INFINITY ? null : integer(name, value, 0, MAX_RETRIES, code)
 }
 
 /** What only a type can ask for. */

@@ -239,7 +239,7 @@ export type Confirmed = { readonly done: true; readonly result: unknown } | { re
 /** What every job of a type has in common. */
 export interface TypePolicy<P = unknown> {
   readonly pool?: string
-  /** How many run at once, over all workers and pools. Default: as many as their pools allow. */
+  /** How many run at once, over all workers and pools. Default, and Infinity: as pools allow. */
   readonly concurrency?: number
   readonly priority?: number
   readonly timeout?: Duration

@@ -3,7 +3,7 @@
 
 import { AxError } from '../core/errors.ts'
 import { callable, plain, show } from '../core/options.ts'
-import type { TypeSetting } from '../core/settings.ts'
+import type { TypeChange } from '../core/settings.ts'
 import type { TypeTerms } from '../core/submit.ts'
 import { settingOf } from '../core/terms.ts'
 import type { JobContext, TypePolicy } from '../core/types.ts'
@@ -18,8 +18,8 @@ export class Registry {
   readonly #handlers = new Map<string, Handler>()
   readonly #places = new Map<string, Place>()
   /** What was given of types; and what of that is not stored yet. */
-  readonly #given = new Map<string, TypeSetting>()
-  readonly #unsaid = new Map<string, TypeSetting>()
+  readonly #given = new Map<string, TypeChange>()
+  readonly #unsaid = new Map<string, TypeChange>()
   #served: readonly string[] = []
 
   constructor(policies: ReadonlyMap<string, TypePolicy>) {
@@ -54,18 +54,18 @@ export class Registry {
   }
 
   /** What was given of types, explicitly. */
-  get given(): Readonly<Record<string, TypeSetting>> {
+  get given(): Readonly<Record<string, TypeChange>> {
     return Object.fromEntries(this.#given)
   }
 
   /** The next of it that is not stored yet. */
-  get unsaid(): readonly [string, TypeSetting] | undefined {
+  get unsaid(): readonly [string, TypeChange] | undefined {
     for (const next of this.#unsaid) return next
     return undefined
   }
 
   /** It is stored. */
-  said(type: string, setting: TypeSetting): void {
+  said(type: string, setting: TypeChange): void {
     if (this.#unsaid.get(type) === setting) this.#unsaid.delete(type)
   }
 

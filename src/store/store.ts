@@ -10,7 +10,7 @@ import type {
   PoolTermsChange,
   Schedule,
   StoredSettings,
-  TypeSetting,
+  TypeChange,
 } from '../core/settings.ts'
 
 /**
@@ -288,7 +288,8 @@ export interface PoolChange {
 
 export type Change =
   | PoolChange
-  | { readonly type: string; readonly setting: TypeSetting }
+  /** What is not said of a type stays as it is stored, or else as it is without a word. */
+  | { readonly type: string; readonly setting: TypeChange }
   | { readonly ageing: Ageing | null }
   | { readonly budget: RateTerms | null }
   /** `row` null takes it away. A row with the stored one's cron, zone and job keeps its time. */

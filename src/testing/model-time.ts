@@ -5,6 +5,7 @@ import type { RateTerms } from '../core/gcra.ts'
 import type { Schedule } from '../core/settings.ts'
 import type { Change, InsertGroup, PoolChange, WorkerInfo } from '../store/store.ts'
 import { rebook } from './model-pools.ts'
+import { typeAfter } from './model-types.ts'
 import {
   hasEnded,
   inOrder,
@@ -85,8 +86,9 @@ function takesOne(world: World): boolean {
 
 export function configure(world: World, change: Change): void {
   if ('pool' in change) configurePool(world, change)
-  else if ('type' in change) world.types.set(change.type, change.setting)
-  else if ('ageing' in change) world.ageing = change.ageing
+  else if ('type' in change) {
+    world.types.set(change.type, typeAfter(world.types.get(change.type), change.setting))
+  } else if ('ageing' in change) world.ageing = change.ageing
   else if ('budget' in change) configureBudget(world, change.budget)
   else if (change.row === null) world.schedules.delete(change.schedule)
   else configureSchedule(world, change.schedule, change.row)

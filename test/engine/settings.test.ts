@@ -98,10 +98,22 @@ describe('what is given of a type', () => {
     const shared = store()
     await open({ store: shared, types: { t: { retries: 5, priority: 9 } } }).start()
     await open({ store: shared, types: { t: { retries: 1 } } }).start()
+    await open({ store: shared, types: { t: { timeout: '5s' } } }).start()
     expect((await shared.settings()).types.t).toMatchObject({
-      priority: 50,
-      terms: { retries: 1 },
+      priority: 9,
+      terms: { retries: 1, timeoutMs: 5_000, maxLost: 3 },
     })
+  })
+
+  it('keeps a cap that others have said, until somebody takes it back', async () => {
+    const { open, store } = world()
+    const shared = store()
+    const stored = async () => (await shared.settings()).types.t
+    await open({ store: shared, types: { t: { concurrency: 1, pool: 'db', maxLost: 7 } } }).start()
+    await open({ store: shared, types: { t: { retries: 9 } } }).start()
+    expect(await stored()).toMatchObject({ concurrency: 1, pool: 'db', terms: { maxLost: 7 } })
+    await open({ store: shared, types: { t: { concurrency: Number.POSITIVE_INFINITY } } }).start()
+    expect(await stored()).toMatchObject({ concurrency: null, pool: 'db', terms: { retries: 9 } })
   })
 
   it('is told with each sign of life, for whoever compares workers', async () => {

@@ -4,8 +4,9 @@
 import { hasEnded, type JobStatus, type StepName, type Verdict } from '../../core/job.ts'
 import { isDoomed } from '../../core/quorum.ts'
 import { rankOf } from '../../core/rank.ts'
-import type { TypeSetting } from '../../core/settings.ts'
+import type { TypeChange, TypeSetting } from '../../core/settings.ts'
 import { isLegal } from '../../core/steps.ts'
+import { changedType } from '../../core/terms.ts'
 import { Fifo } from '../../kit/fifo.ts'
 import { Heap } from '../../kit/heap.ts'
 import { LIMITS } from '../limits.ts'
@@ -305,7 +306,8 @@ export class Board {
     this.#settle(next)
   }
 
-  setType(type: string, setting: TypeSetting): void {
+  setType(type: string, said: TypeChange): void {
+    const setting = changedType(this.types.get(type), said)
     this.types.set(type, setting)
     this.pools.caps.set(type, setting.concurrency, this.pools.held())
   }

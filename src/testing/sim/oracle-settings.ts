@@ -3,6 +3,7 @@
 
 import type { Schedule } from '../../core/settings.ts'
 import type { Change, InsertAnswer, InsertGroup } from '../../store/store.ts'
+import { typeAfter } from '../model-types.ts'
 import { successor } from './books.ts'
 import { Instants } from './instants.ts'
 import { type Commit, expect, type Watch } from './oracle.ts'
@@ -26,8 +27,9 @@ function takeOver(watch: Watch, change: Change, now: number): void {
     if (rate !== null && pool.rate !== null && pool.rate !== rate) {
       coverage.deed('a rate is carried on')
     }
-  } else if ('type' in change) view.types.set(change.type, change.setting)
-  else if ('ageing' in change) view.ageing = change.ageing
+  } else if ('type' in change) {
+    view.types.set(change.type, typeAfter(view.types.get(change.type), change.setting))
+  } else if ('ageing' in change) view.ageing = change.ageing
   else if ('budget' in change) view.budget = successor(view.budget, change.budget, now)
   else setSchedule(watch, change.schedule, change.row)
 }
