@@ -1,0 +1,355 @@
+// Owns a job as a row of the file: which column holds what, and how it reads as a StoredJob.
+// May never be kept beyond the transaction that read it: the file is the truth.
+
+import type {
+  Attempt,
+  Dep,
+  DepMode,
+  ErrorData,
+  JobStatus,
+  Lease,
+  NewJob,
+  StoredJob,
+  Terms,
+} from '../../core/job.ts'
+import type { Columns, Value } from './driver.ts'
+import { pack, unpack } from './pack.ts'
+
+/** `again`: not a retry; one that is not due; one whose time has come, held by the budget. */
+export const AGAIN = { no: 0, due: 1, held: 2 } as const
+
+/** A job in hand: changed in place, written when the transaction asks the file again or ends. */
+export interface Row {
+  readonly seq: number
+  readonly id: string
+  readonly type: string
+  readonly pool: string
+  readonly flow: string | undefined
+  readonly termsAt: number
+  readonly terms: Terms
+  readonly priority: number
+  readonly deps: readonly Dep[]
+  readonly depMode: DepMode
+  readonly key: string | undefined
+  readonly keyForMs: number
+  readonly lane: string | undefined
+  readonly enqueueTimeoutMs: number
+  readonly createdAt: number
+  readonly payload: string | undefined
+  status: JobStatus
+  rev: number
+  weight: number
+  rank: number
+  needs: number
+  open: number
+  starts: number
+  attempts: number
+  lost: number
+  preempted: number
+  attemptsBefore: number
+  lostBefore: number
+  lease: Lease | undefined
+  deadline: number
+  availableAt: number
+  readyAt: number
+  startedAt: number
+  finishedAt: number
+  unknown: boolean
+  evictor: string | undefined
+  victim: string | undefined
+  displaced: boolean
+  pass: number
+  keepRank: boolean
+  again: 0 | 1 | 2
+  keepMs: number
+  parked: boolean
+  /** It has asked for its lane, and holds it or waits for it. */
+  inLane: boolean
+  code: string | undefined
+  cause: string | undefined
+  error: ErrorData | undefined
+  log: readonly Attempt[]
+  result: string | undefined
+  /** What the file says of the columns that can change, in their order; null for a new row. */
+  saved: readonly Value[] | null
+}
+
+/** Columns that are written once. */
+export const FIXED = [
+  'seq',
+  'id',
+  'type',
+  'pool',
+  'flow',
+  'terms',
+  'priority',
+  'deps',
+  'dep_mode',
+  'key',
+  'key_for_ms',
+  'lane',
+  'enqueue_timeout_ms',
+  'created_at',
+  'payload',
+] as const
+
+/** Columns that change, each with what it is of a row. */
+const CHANGING: readonly (readonly [column: string, of: (row: Row) => Value])[] = [
+  ['status', (row) => row.status],
+  ['rev', (row) => row.rev],
+  ['weight', (row) => row.weight],
+  ['rank', (row) => row.rank],
+  ['needs', (row) => row.needs],
+  ['open', (row) => row.open],
+  ['starts', (row) => row.starts],
+  ['attempts', (row) => row.attempts],
+  ['lost', (row) => row.lost],
+  ['preempted', (row) => row.preempted],
+  ['attempts_before', (row) => row.attemptsBefore],
+  ['lost_before', (row) => row.lostBefore],
+  ['lease', (row) => row.lease?.number ?? null],
+  ['holder', (row) => row.lease?.holder ?? null],
+  ['hold', (row) => Number(row.lease?.hold ?? false)],
+  ['deadline', (row) => row.deadline],
+  ['available_at', (row) => row.availableAt],
+  ['ready_at', (row) => row.readyAt],
+  ['started_at', (row) => row.startedAt],
+  ['finished_at', (row) => row.finishedAt],
+  ['unknown', (row) => Number(row.unknown)],
+  ['evictor', (row) => row.evictor ?? null],
+  ['victim', (row) => row.victim ?? null],
+  ['displaced', (row) => Number(row.displaced)],
+  ['pass', (row) => row.pass],
+  ['keep_rank', (row) => Number(row.keepRank)],
+  ['again', (row) => row.again],
+  ['keep_ms', (row) => row.keepMs],
+  ['parked', (row) => Number(row.parked)],
+  ['in_lane', (row) => Number(row.inLane)],
+  ['code', (row) => row.code ?? null],
+  ['cause', (row) => row.cause ?? null],
+  ['error', (row) => (row.error === undefined ? null : JSON.stringify(row.error))],
+  ['log', (row) => (row.log.length === 0 ? null : JSON.stringify(row.log))],
+  ['result', (row) => row.result ?? null],
+]
+
+export const CHANGES: readonly string[] = CHANGING.map(([column]) => column)
+
+const NO_DEPS: readonly Dep[] = Object.freeze([])
+const NO_ATTEMPTS: readonly Attempt[] = Object.freeze([])
+
+export function fixedOf(row: Row): Value[] {
+  const { flow, deps, depMode, key, lane, payload } = row
+  return [
+    row.seq,
+    row.id,
+    row.type,
+    row.pool,
+    flow ?? null,
+    row.termsAt,
+    row.priority,
+    deps.length === 0 ? null : JSON.stringify(deps),
+    depMode === 'all' ? null : JSON.stringify(depMode),
+    key ?? null,
+    row.keyForMs,
+    lane ?? null,
+    row.enqueueTimeoutMs,
+    row.createdAt,
+    payload ?? null,
+  ]
+}
+
+export function changingOf(row: Row): Value[] {
+  const values: Value[] = new Array(CHANGING.length)
+  for (let at = 0; at < CHANGING.length; at += 1) {
+    values[at] = (CHANGING[at] as (typeof CHANGING)[number])[1](row)
+  }
+  return values
+}
+
+function optional(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined
+}
+
+/** What a job begins with, before its edges are drawn and its gates are asked. */
+export function rowOf(
+  job: NewJob,
+  given: { readonly seq: number; readonly now: number; readonly weight: number; termsAt: number },
+): Row {
+  const { seq, now, weight, termsAt } = given
+  return {
+    seq,
+    id: job.id,
+    type: job.type,
+    pool: job.pool,
+    flow: job.flow,
+    termsAt,
+    terms: job.terms,
+    priority: job.priority,
+    deps: job.deps,
+    depMode: job.depMode,
+    key: job.key,
+    keyForMs: job.keyForMs,
+    lane: job.exclusive,
+    enqueueTimeoutMs: job.enqueueTimeoutMs,
+    createdAt: now,
+    payload: optional(job.payload),
+    ...beginning(weight, now, now + job.delayMs),
+  }
+}
+
+type Fixed = 'seq' | 'id' | 'type' | 'pool' | 'flow' | 'termsAt' | 'terms' | 'priority' | 'deps'
+type AlsoFixed = 'depMode' | 'key' | 'keyForMs' | 'lane' | 'enqueueTimeoutMs' | 'createdAt'
+
+function beginning(
+  weight: number,
+  now: number,
+  availableAt: number,
+): Omit<Row, Fixed | AlsoFixed | 'payload'> {
+  return {
+    status: 'waiting',
+    rev: 1,
+    weight,
+    rank: now - weight,
+    needs: 0,
+    open: 0,
+    starts: 0,
+    attempts: 0,
+    lost: 0,
+    preempted: 0,
+    attemptsBefore: 0,
+    lostBefore: 0,
+    lease: undefined,
+    deadline: 0,
+    availableAt,
+    readyAt: 0,
+    startedAt: 0,
+    finishedAt: 0,
+    unknown: false,
+    evictor: undefined,
+    victim: undefined,
+    displaced: false,
+    pass: -1,
+    keepRank: false,
+    again: 0,
+    keepMs: 0,
+    parked: false,
+    inLane: false,
+    code: undefined,
+    cause: undefined,
+    error: undefined,
+    log: NO_ATTEMPTS,
+    result: undefined,
+    saved: null,
+  }
+}
+
+/** A row as it was read. `terms` are looked up by number: most jobs share theirs. */
+export function readRow(found: unknown, termsOf: (at: number) => Terms): Row {
+  const c = found as Columns
+  const lease = c.lease as number | null
+  return {
+    seq: c.seq as number,
+    id: c.id as string,
+    type: c.type as string,
+    pool: c.pool as string,
+    flow: optional(c.flow),
+    termsAt: c.terms as number,
+    terms: termsOf(c.terms as number),
+    priority: c.priority as number,
+    deps: c.deps === null ? NO_DEPS : JSON.parse(c.deps as string),
+    depMode: c.dep_mode === null ? 'all' : JSON.parse(c.dep_mode as string),
+    key: optional(c.key),
+    keyForMs: c.key_for_ms as number,
+    lane: optional(c.lane),
+    enqueueTimeoutMs: c.enqueue_timeout_ms as number,
+    createdAt: c.created_at as number,
+    payload: optional(c.payload),
+    status: c.status as JobStatus,
+    rev: c.rev as number,
+    weight: c.weight as number,
+    rank: c.rank as number,
+    needs: c.needs as number,
+    open: c.open as number,
+    starts: c.starts as number,
+    attempts: c.attempts as number,
+    lost: c.lost as number,
+    preempted: c.preempted as number,
+    attemptsBefore: c.attempts_before as number,
+    lostBefore: c.lost_before as number,
+    lease:
+      lease === null
+        ? undefined
+        : { holder: c.holder as string, number: lease, hold: c.hold === 1 },
+    deadline: c.deadline as number,
+    availableAt: c.available_at as number,
+    readyAt: c.ready_at as number,
+    startedAt: c.started_at as number,
+    finishedAt: c.finished_at as number,
+    unknown: c.unknown === 1,
+    evictor: optional(c.evictor),
+    victim: optional(c.victim),
+    displaced: c.displaced === 1,
+    pass: c.pass as number,
+    keepRank: c.keep_rank === 1,
+    again: c.again as 0 | 1 | 2,
+    keepMs: c.keep_ms as number,
+    parked: c.parked === 1,
+    inLane: c.in_lane === 1,
+    code: optional(c.code),
+    cause: optional(c.cause),
+    error: c.error === null ? undefined : JSON.parse(c.error as string),
+    log: c.log === null ? NO_ATTEMPTS : JSON.parse(c.log as string),
+    result: optional(c.result),
+    saved: CHANGES.map((column) => c[column] as Value),
+  }
+}
+
+/** A row as the port shows it: a copy, which stays as it is. */
+export function viewOf(row: Row): StoredJob {
+  return {
+    id: row.id,
+    seq: row.seq,
+    rev: row.rev,
+    type: row.type,
+    pool: row.pool,
+    flow: row.flow,
+    payload: row.payload,
+    body: undefined,
+    terms: row.terms,
+    priority: row.priority,
+    weight: row.weight,
+    rank: row.rank,
+    status: row.status,
+    deps: row.deps,
+    depMode: row.depMode,
+    needs: row.needs,
+    open: row.open,
+    key: row.key,
+    keyForMs: row.keyForMs,
+    exclusive: row.lane,
+    enqueueTimeoutMs: row.enqueueTimeoutMs,
+    starts: row.starts,
+    attempts: row.attempts,
+    lost: row.lost,
+    preempted: row.preempted,
+    attemptsBefore: row.attemptsBefore,
+    lostBefore: row.lostBefore,
+    lease: row.lease,
+    unknown: row.unknown,
+    evictor: row.evictor,
+    deadline: row.deadline,
+    createdAt: row.createdAt,
+    availableAt: row.availableAt,
+    startedAt: row.startedAt,
+    finishedAt: row.finishedAt,
+    result: row.result,
+    error: row.error,
+    code: row.code,
+    cause: row.cause,
+    log: row.log,
+  }
+}
+
+/** What jobs agree on, as the text by which it is found again. */
+export const packTerms = (terms: Terms): string => pack(terms)
+export const unpackTerms = (text: string): Terms => unpack(text)
