@@ -62,6 +62,11 @@ export class Connection {
     return at
   }
 
+  close(): void {
+    this.#statements.clear()
+    this.db.close()
+  }
+
   /** A transaction was undone: numbers that it gave out may be given to others. */
   forget(): void {
     this.#terms.clear()

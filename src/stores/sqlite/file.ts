@@ -19,7 +19,12 @@ const PATIENCE_MS = 30_000
 /** A file that is locked as it is opened belongs to somebody who does not share it. */
 const OPEN_PATIENCE_MS = 5_000
 
-export type Sync = 'normal' | 'full'
+/** How a file is opened. */
+export interface Settings {
+  readonly sync: 'normal' | 'full'
+  /** Pages of the file at most; undefined: no bound but the disk. */
+  readonly maxPages: number | undefined
+}
 
 export class File {
   readonly name: string
@@ -33,28 +38,29 @@ export class File {
   }
 
   /** Opens the file, makes it if there is none, and brings it up to date. */
-  static async open(name: string, sync: Sync, host: Host): Promise<File> {
+  static async open(name: string, settings: Settings, host: Host): Promise<File> {
     host.checkPath(name)
     const library = await loadLibrary()
     let connection: Connection | undefined
     try {
       connection = new Connection(library.open(name))
       const file = new File(name, host, connection)
-      await file.#patiently(() => file.#prepare(sync), OPEN_PATIENCE_MS)
+      await file.#patiently(() => file.#prepare(settings), OPEN_PATIENCE_MS)
       return file
     } catch (error) {
-      connection?.db.close()
+      connection?.close()
       throw told(error, name)
     }
   }
 
-  #prepare(sync: Sync): void {
+  #prepare({ sync, maxPages }: Settings): void {
     const { db } = this.#connection
     db.exec(`PRAGMA busy_timeout = ${BUSY_MS}`)
     db.prepare('PRAGMA journal_mode = WAL').all()
     db.exec(`PRAGMA synchronous = ${sync === 'full' ? 'FULL' : 'NORMAL'}`)
     db.exec('PRAGMA temp_store = MEMORY')
     db.exec('PRAGMA cache_size = -32000')
+    if (maxPages !== undefined) db.prepare(`PRAGMA max_page_count = ${maxPages}`).all()
     this.#within('BEGIN IMMEDIATE', () => migrate(db, this.name))
   }
 
@@ -77,8 +83,13 @@ export class File {
     }
   }
 
+  /**
+   * Leaves one file behind, as far as nobody else has it open. libsql lets go of the file only
+   * when its statements are collected, so the log is emptied here and not left to the closing.
+   */
   close(): void {
-    this.#connection.db.close()
+    this.peek(({ db }) => db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').all())
+    this.#connection.close()
   }
 
   async #told<T>(act: () => T): Promise<T> {

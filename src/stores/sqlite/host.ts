@@ -4,6 +4,7 @@
 import { accessSync, constants, existsSync, readFileSync, readlinkSync, statSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { dirname, resolve } from 'node:path'
+import { kill, pid } from 'node:process'
 import { AxError } from '../../core/errors.ts'
 
 /** What the store needs of the machine that it is on. */
@@ -33,7 +34,6 @@ export type Clockwork = Omit<Host, 'checkPath' | 'process' | 'isAlive'>
 
 export function hostOf(clockwork: Clockwork): Host {
   const host = machineName()
-  const { pid } = globalThis.process
   return {
     ...clockwork,
     checkPath,
@@ -64,23 +64,23 @@ function textOf(file: string): string {
 }
 
 /** When a process began, in ticks since the machine did; empty where the system does not tell. */
-function beginningOf(pid: number): string {
-  const text = textOf(`/proc/${pid}/stat`)
+function beginningOf(process: number): string {
+  const text = textOf(`/proc/${process}/stat`)
   // Its name is in brackets, and may have spaces; the start is field 22 of all, 20 after that.
   return text.slice(text.lastIndexOf(')') + 2).split(' ')[19] ?? ''
 }
 
 /** One that has ended and has not been asked for yet, a zombie, runs no job any more. */
-function isAlive({ pid, began }: ProcessId): boolean {
+function isAlive({ pid: other, began }: ProcessId): boolean {
   try {
-    globalThis.process.kill(pid, 0)
+    kill(other, 0)
   } catch (error) {
     return (error as { readonly code?: string }).code === 'EPERM'
   }
-  const text = textOf(`/proc/${pid}/stat`)
+  const text = textOf(`/proc/${other}/stat`)
   if (text === '') return true
   const [state] = text.slice(text.lastIndexOf(')') + 2)
-  return state !== 'Z' && state !== 'X' && beginningOf(pid) === began
+  return state !== 'Z' && state !== 'X' && beginningOf(other) === began
 }
 
 function checkPath(file: string): void {

@@ -19,7 +19,7 @@ import type {
 } from '../../store/store.ts'
 import { type Announced, Board } from './board.ts'
 import type { Connection } from './connection.ts'
-import { File, type Sync } from './file.ts'
+import { File, type Settings } from './file.ts'
 import type { Host } from './host.ts'
 import { insertGroups } from './insertion.ts'
 import { inspect } from './inspection.ts'
@@ -51,7 +51,7 @@ const NOWHERE = Number.POSITIVE_INFINITY
 export class SqliteStore implements Store {
   readonly traits: Traits = { name: 'sqlite', keepsLive: false, lossyHints: true }
   readonly #name: string
-  readonly #sync: Sync
+  readonly #settings: Settings
   readonly #host: Host
   readonly #announced: Announced = { wait: NOWHERE, quiet: NOWHERE }
   readonly #watch: Watch
@@ -63,9 +63,9 @@ export class SqliteStore implements Store {
   #isClosed = false
   #idle: Promise<void> = Promise.resolve()
 
-  constructor(name: string, sync: Sync, host: Host) {
+  constructor(name: string, settings: Settings, host: Host) {
     this.#name = name
-    this.#sync = sync
+    this.#settings = settings
     this.#host = host
     this.#watch = new Watch(host, this.#announced)
   }
@@ -186,7 +186,7 @@ export class SqliteStore implements Store {
     if (this.#isClosed) {
       throw new AxError('CLOSED', `The store on ${this.#name} is closed. Call open() to go on.`)
     }
-    const opening = File.open(this.#name, this.#sync, this.#host)
+    const opening = File.open(this.#name, this.#settings, this.#host)
     this.#opening = opening
     this.#mine.clear()
     opening.catch(() => {

@@ -143,16 +143,12 @@ const NOTHING: Hint = {
 
 /** Holders of leases on this machine whose process is gone. */
 function deadHolders(connection: Connection, host: Host): readonly string[] {
-  const { process } = host
-  const found = connection.all<Omit<ProcessId, 'host'> & { holder: string }>(
-    'processes',
-    process.host,
-  )
-  const isMine = ({ pid, began }: Omit<ProcessId, 'host'>) =>
-    pid === process.pid && began === process.began
+  const me = host.process
+  const found = connection.all<Omit<ProcessId, 'host'> & { holder: string }>('processes', me.host)
+  const isMine = ({ pid, began }: Omit<ProcessId, 'host'>) => pid === me.pid && began === me.began
   const others = found.filter((each) => !isMine(each))
   const dead = others.filter(({ pid, began }) => {
-    return !host.isAlive({ host: process.host, pid, began })
+    return !host.isAlive({ host: me.host, pid, began })
   })
   return dead.map(({ holder }) => holder)
 }
