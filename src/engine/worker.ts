@@ -212,6 +212,7 @@ export class Worker {
     this.#due = this.#hub.runtime.after(Math.max(0, ms), () => this.wake())
   }
 
+  /** Where other processes submit, one that has handlers is there for them until it is closed. */
   #keepPolling(): void {
     const ms = this.#hub.pollMs()
     if (!Number.isFinite(ms) || this.#state !== 'live') return
@@ -219,7 +220,9 @@ export class Worker {
       this.wake()
       this.#keepPolling()
     }
-    this.#poll = this.#hub.runtime.after(ms, poll, { ref: false })
+    const isOfUse = this.#registry.served.length > 0
+    const ref = isOfUse && !this.#hub.store.traits.keepsLive
+    this.#poll = this.#hub.runtime.after(ms, poll, { ref })
   }
 
   // Running

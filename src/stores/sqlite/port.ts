@@ -85,7 +85,7 @@ export class SqliteStore implements Store {
 
   async overdue(ask: OverdueAsk, tell: boolean) {
     return this.#write(tell, (board) => {
-      freeTheDead(board, this.#host)
+      if (this.#watch.maySomebodyBeDead()) freeTheDead(board, this.#host)
       return overdue(board, ask)
     })
   }

@@ -27,7 +27,8 @@ export class Watch {
   #event = 0
   #settings = 0
   readonly #told = new Map<string, number>()
-  #aliveAt = 0
+  #aliveAt = Number.NEGATIVE_INFINITY
+  #isSuspect = false
 
   constructor(host: Host, announced: Announced) {
     this.#host = host
@@ -59,11 +60,24 @@ export class Watch {
   #look(file: File): void {
     const hint = file.peek((connection) => this.#changes(connection))
     if (hint !== undefined && hint !== null) this.tell(hint)
-    const now = this.#host.monotonic()
-    if (now - this.#aliveAt < ALIVE_MS) return
-    this.#aliveAt = now
+    if (!this.#isTime()) return
     const dead = file.peek((connection) => deadHolders(connection, this.#host)) ?? []
-    if (dead.length > 0) this.tell({ ...NOTHING, overdue: true })
+    this.#isSuspect = dead.length > 0
+    if (this.#isSuspect) this.tell({ ...NOTHING, overdue: true })
+  }
+
+  /** Whether somebody may have died since the last look: processes are not looked at all the time. */
+  maySomebodyBeDead(): boolean {
+    const isSuspect = this.#isSuspect
+    this.#isSuspect = false
+    return isSuspect || this.#isTime()
+  }
+
+  #isTime(): boolean {
+    const now = this.#host.monotonic()
+    if (now - this.#aliveAt < ALIVE_MS) return false
+    this.#aliveAt = now
+    return true
   }
 
   /** What others have changed since the last look; null for nothing. */
