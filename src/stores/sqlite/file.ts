@@ -19,6 +19,9 @@ const PATIENCE_MS = 30_000
 /** A file that is locked as it is opened belongs to somebody who does not share it. */
 const OPEN_PATIENCE_MS = 5_000
 
+/** 16 MB of log: pages that change again and again are written back once for all of that. */
+const CHECKPOINT_PAGES = 4_000
+
 /** How a file is opened. */
 export interface Settings {
   readonly sync: 'normal' | 'full'
@@ -60,6 +63,7 @@ export class File {
     db.exec(`PRAGMA synchronous = ${sync === 'full' ? 'FULL' : 'NORMAL'}`)
     db.exec('PRAGMA temp_store = MEMORY')
     db.exec('PRAGMA cache_size = -32000')
+    db.prepare(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`).all()
     if (maxPages !== undefined) db.prepare(`PRAGMA max_page_count = ${maxPages}`).all()
     this.#within('BEGIN IMMEDIATE', () => migrate(db, this.name))
   }

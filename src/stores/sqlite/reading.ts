@@ -83,14 +83,33 @@ export function list({ session }: Board, query: ListQuery): ListPage {
     const value = query[column]
     if (value !== undefined) add(`${column} = ?`, value)
   }
-  if (createdAfter !== undefined) add('created_at >= ?', createdAfter)
-  if (createdBefore !== undefined) add('created_at < ?', createdBefore)
+  if (createdAfter !== undefined) {
+    add('seq >= ?', seqAt(session, createdAfter))
+    add('created_at >= ?', createdAfter)
+  }
+  if (createdBefore !== undefined) {
+    add('seq < ?', seqAt(session, createdBefore))
+    add('created_at < ?', createdBefore)
+  }
   const sql = `SELECT * FROM job WHERE ${conditions.join(' AND ')} ORDER BY seq LIMIT ?`
   const { connection } = session
   const found = connection.statement(sql).all(...values, limit + 1)
   const jobs = found.slice(0, limit).map((each) => viewOf(readRow(each, connection.termsOf)))
   const last = found.length > limit ? jobs.at(-1) : undefined
   return { jobs, after: last?.seq ?? null }
+}
+
+/** Times of creation grow with seq, so the first one late enough is found by bisection. */
+function seqAt(session: Session, time: number): number {
+  let low = 1
+  let high = session.state.lastSeq + 1
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2)
+    const at = session.number('createdFrom', middle)
+    if (at !== undefined && at < time) low = middle + 1
+    else high = middle
+  }
+  return low
 }
 
 export function dependents({ session }: Board, id: string, after: number, limit: number) {

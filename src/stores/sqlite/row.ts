@@ -137,7 +137,7 @@ export const CHANGES: readonly string[] = CHANGING.map(([column]) => column)
 const NO_DEPS: readonly Dep[] = Object.freeze([])
 const NO_ATTEMPTS: readonly Attempt[] = Object.freeze([])
 
-export function fixedOf(row: Row): Value[] {
+function fixedOf(row: Row): Value[] {
   const { flow, deps, depMode, key, lane, payload } = row
   return [
     row.seq,
@@ -156,6 +156,31 @@ export function fixedOf(row: Row): Value[] {
     row.createdAt,
     payload ?? null,
   ]
+}
+
+/** What the columns of a new row are where nothing is said of them. */
+const USUAL: Readonly<Record<string, Value>> = { rev: 1, pass: -1 }
+/** Columns without a default. */
+const UNUSUAL: readonly string[] =
+  'seq id type pool terms priority created_at status weight rank'.split(' ')
+
+const NEW = [...FIXED, ...CHANGES].map((column) => {
+  return [column, UNUSUAL.includes(column) ? undefined : (USUAL[column] ?? 0)] as const
+})
+
+/** The columns of a new row that have to be said, and what they are. */
+export function newOf(row: Row, changing: readonly Value[]): readonly [string[], Value[]] {
+  const columns: string[] = []
+  const values: Value[] = []
+  const all = [...fixedOf(row), ...changing]
+  for (let at = 0; at < all.length; at += 1) {
+    const [column, usual] = NEW[at] as (typeof NEW)[number]
+    const value = all[at] as Value
+    if (value === null || value === usual) continue
+    columns.push(column)
+    values.push(value)
+  }
+  return [columns, values]
 }
 
 export function changingOf(row: Row): Value[] {

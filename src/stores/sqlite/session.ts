@@ -12,9 +12,9 @@ import {
 import { type Ageing, weightOf } from '../../core/rank.ts'
 import type { Connection } from './connection.ts'
 import type { Value } from './driver.ts'
-import { CHANGES, changingOf, fixedOf, type Row, readRow, viewOf } from './row.ts'
+import { CHANGES, changingOf, newOf, type Row, readRow, viewOf } from './row.ts'
 import { readState, type State, valuesOf } from './state.ts'
-import { type StatementName, updateOf } from './statements.ts'
+import { insertOf, type StatementName, updateOf } from './statements.ts'
 
 /** What the transaction will hint at, once it is in the file. */
 export interface Signs {
@@ -278,7 +278,9 @@ export class Session {
     const { saved } = row
     row.saved = values
     if (saved === null) {
-      this.run('addJob', ...fixedOf(row), ...values)
+      const [columns, given] = newOf(row, values)
+      this.#wrote = true
+      this.connection.statement(insertOf(columns)).run(...given)
       return
     }
     const columns: string[] = []

@@ -2,7 +2,6 @@
 // May never decide: a statement finds, counts or writes what it was told.
 
 import { STATUSES } from '../../core/job.ts'
-import { CHANGES, FIXED } from './row.ts'
 
 const COUNTS = STATUSES
 
@@ -24,8 +23,6 @@ export const SQL = {
   termsAt: 'SELECT terms FROM terms WHERE json = ?',
   addTerms: 'INSERT INTO terms (json) VALUES (?)',
 
-  addJob: `INSERT INTO job (${[...FIXED, ...CHANGES].join(', ')})
-    VALUES (${marks(FIXED.length + CHANGES.length)})`,
   removeJob: 'DELETE FROM job WHERE seq = ?',
   byId: `${JOB} WHERE id = ?`,
   bySeq: `${JOB} WHERE seq = ?`,
@@ -65,6 +62,7 @@ export const SQL = {
     ORDER BY deadline LIMIT 1`,
   nextEnd: `SELECT deadline AS at FROM job WHERE deadline > 0 AND status IN ${QUIET}
     ORDER BY deadline LIMIT 1`,
+  createdFrom: 'SELECT created_at AS at FROM job WHERE seq >= ? ORDER BY seq LIMIT 1',
   doomed: `SELECT count(*) AS count FROM job WHERE status = 'waiting' AND open < needs`,
   live: `${JOB} WHERE seq IN (
     SELECT seq FROM (SELECT seq FROM job WHERE status = 'waiting' AND seq > ?1
@@ -218,4 +216,9 @@ export type StatementName = keyof typeof SQL
 /** An update of some of the columns that change: only indexes over those are written. */
 export function updateOf(columns: readonly string[]): string {
   return `UPDATE job SET ${columns.map((column) => `${column} = ?`).join(', ')} WHERE seq = ?`
+}
+
+/** A new row, of which only what is not as usual is said: a plain job is 14 of 50 columns. */
+export function insertOf(columns: readonly string[]): string {
+  return `INSERT INTO job (${columns.join(', ')}) VALUES (${marks(columns.length)})`
 }
