@@ -11,6 +11,7 @@ import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import { CASES } from '../../src/testing/cases.ts'
 import { runCase } from '../../src/testing/cases-bench.ts'
 import { newJob } from '../../src/testing/history-commands.ts'
+import { virtualRuntime } from '../../src/testing/virtual.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'ax-sqlite-files-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -109,9 +110,16 @@ describe('a SQLite store refuses, saying what to do,', () => {
     const file = fresh()
     const raw = await openRaw(file)
     raw.exec('BEGIN EXCLUSIVE')
-    const found = await failure(opened(file))
+    const runtime = virtualRuntime(1)
+    const opening = failure(sqliteStore(file, { runtime }).open())
+    for (let turn = 0; turn < 5; turn += 1) await new Promise((done) => setImmediate(done))
+    let found: Awaited<typeof opening> | undefined
+    opening.then((failed) => {
+      found = failed
+    })
+    await runtime.run(() => found !== undefined)
     expect(found).toMatchObject({ code: 'STORE_UNAVAILABLE', retryable: true })
-    expect(found.message).toContain('another process has held the lock')
+    expect(found?.message).toContain('another process has held the lock')
     raw.exec('COMMIT')
     raw.close()
     await (await opened(file)).close()
@@ -184,6 +192,39 @@ describe('a SQLite store', () => {
       { id: 'b', status: 'ready' },
     ])
     raw.close()
+  })
+
+  it('stands still when its clock is set back a little, and follows it when by much', async () => {
+    let now = 1_700_000_000_000
+    const file = fresh()
+    const store = sqliteStore(file, { now: () => now })
+    await add(store, 'a')
+    const times: number[] = []
+    for (const step of [-5_000, 7_000, -3_600_000]) {
+      now += step
+      times.push((await store.time()) - 1_700_000_000_000)
+    }
+    expect(times).toEqual([0, 2_000, -3_598_000])
+    await store.close()
+  })
+
+  it('waits for the disk with each commit, if it was asked to', async () => {
+    const file = fresh()
+    const store = sqliteStore(file, { sync: 'full' })
+    await add(store, 'a')
+    expect((await store.get(['a']))[0]?.status).toBe('ready')
+    await store.close()
+  })
+
+  it('knows what is set after it was opened again, infinities too', async () => {
+    const file = fresh()
+    const store = sqliteStore(file)
+    const terms = { concurrency: Number.POSITIVE_INFINITY, perWorker: 3, paused: true }
+    await store.configure({ pool: 'Infinity', by: 'operator', terms })
+    await store.close()
+    await store.open()
+    expect((await store.settings()).pools).toEqual({ Infinity: { start: {}, operator: terms } })
+    await store.close()
   })
 
   it('lets a call that fails take nobody with it who shares its transaction', async () => {

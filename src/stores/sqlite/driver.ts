@@ -34,6 +34,8 @@ export const CODES = {
   corrupt: 11,
   full: 13,
   cantOpen: 14,
+  /** Too many came to the log of the file at once. */
+  protocol: 15,
   notADatabase: 26,
 } as const
 

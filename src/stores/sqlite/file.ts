@@ -8,10 +8,14 @@ import type { Host } from './host.ts'
 import { migrate } from './schema.ts'
 
 /** How long SQLite itself waits for a lock: the process stands still meanwhile. */
-const BUSY_MS = 8
+const BUSY_MS = 3
 
-/** Between two tries for a lock that somebody else holds: drawn from 1 to this many. */
-const AGAIN_MS = 6
+/**
+ * Between two tries for a lock that somebody else holds: drawn from up to the first at first, then
+ * from twice as much, up to the last. A commit takes a millisecond or two; a shell, minutes.
+ */
+const SOON_MS = 4
+const LATER_MS = 32
 
 /** After so long a lock is no longer what a queue looks like, but an outage. */
 const PATIENCE_MS = 30_000
@@ -108,15 +112,14 @@ export class File {
   async #patiently<T>(act: () => T, patienceMs: number): Promise<T> {
     const { monotonic, random, sleep } = this.#host
     const start = monotonic()
-    for (;;) {
+    for (let ms = SOON_MS; ; ms = Math.min(2 * ms, LATER_MS)) {
       try {
         return act()
       } catch (error) {
-        const code = codeOf(error)
-        if (code !== CODES.busy && code !== CODES.locked) throw error
+        if (!IN_THE_WAY.includes(codeOf(error))) throw error
         if (monotonic() - start > patienceMs) throw error
       }
-      await sleep(1 + random() * (AGAIN_MS - 1))
+      await sleep(ms / 4 + random() * ms * (3 / 4))
     }
   }
 
@@ -165,10 +168,14 @@ const LOCKED =
   'another process has held the lock of this file for too long. Let nobody open it in exclusive ' +
   'mode, or leave a transaction open in a shell; ask again when the lock is gone.'
 
+/** Somebody else is in the way, and will be gone. */
+const IN_THE_WAY: readonly number[] = [CODES.busy, CODES.locked, CODES.protocol]
+
 /** By primary result code: what to do, and whether asking again may help. */
 const SAID: Readonly<Record<number, readonly [remedy: string, retryable: boolean]>> = {
   [CODES.busy]: [LOCKED, true],
   [CODES.locked]: [LOCKED, true],
+  [CODES.protocol]: [LOCKED, true],
   [CODES.full]: [
     'there is no room left, on the disk or up to max_page_count. Nothing of this call was ' +
       'stored. Make room, then ask again.',

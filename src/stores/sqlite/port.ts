@@ -1,7 +1,7 @@
 // Owns the port on one file: calls of one turn share a transaction, answers come after the commit.
 // May never answer what is not in the file yet, or hold the process up for somebody else's lock.
 
-import { AxError } from '../../core/errors.ts'
+import { AxError, isAxError } from '../../core/errors.ts'
 import type { Move } from '../../core/job.ts'
 import { LIMITS } from '../../store/limits.ts'
 import type {
@@ -255,7 +255,9 @@ export class SqliteStore implements Store {
       this.#announced.wait = NOWHERE
       this.#announced.quiet = NOWHERE
       this.#mine.clear()
-      if (calls.length === 1) calls[0]?.reject(error)
+      // An outage is everybody's; what one call has done wrong is its own.
+      const isShared = isAxError(error)
+      if (calls.length === 1 || isShared) for (const call of calls) call.reject(error)
       else for (const call of calls) await this.#commit([call])
     }
   }
