@@ -3,11 +3,22 @@
 
 import type { Terms } from '../../core/job.ts'
 import type { Database, Statement, Value } from './driver.ts'
-import { packTerms, unpackTerms } from './row.ts'
+import { packTerms, type Row, unpackTerms } from './row.ts'
+import type { State } from './state.ts'
 import { SQL, type StatementName } from './statements.ts'
+
+/** What a transaction knew at its end: as good as the file, as long as nobody else has written. */
+export interface Kept {
+  /** What `PRAGMA data_version` said. */
+  readonly version: number
+  readonly state: State
+  readonly rows: readonly Row[]
+}
 
 export class Connection {
   readonly db: Database
+  /** Taken by the write transaction that comes next; put back only once that is committed. */
+  kept: Kept | undefined
   readonly #statements = new Map<string, Statement>()
   readonly #terms = new Map<number, Terms>()
   #termsAt = new WeakMap<Terms, number>()

@@ -39,6 +39,7 @@ interface Call {
 }
 
 interface Done {
+  readonly session: Session
   readonly told: readonly Told<unknown>[]
   readonly hint: Hint
 }
@@ -205,11 +206,12 @@ export class SqliteStore implements Store {
 
   async #read<T>(act: (board: Board) => T): Promise<T> {
     const file = await this.#opened()
-    return file.read((connection) => act(this.#boardOn(connection)))
+    return file.read((connection) => act(this.#boardOn(connection, false)))
   }
 
-  #boardOn(connection: Connection): Board {
-    return new Board(new Session(connection, () => this.#host.now()), this.#announced)
+  #boardOn(connection: Connection, isWrite: boolean): Board {
+    const session = new Session(connection, () => this.#host.now(), isWrite)
+    return new Board(session, this.#announced)
   }
 
   /**
@@ -248,7 +250,8 @@ export class SqliteStore implements Store {
   async #commit(calls: readonly Call[]): Promise<void> {
     try {
       const file = await this.#opened()
-      const { told, hint } = await file.write((connection) => this.#run(connection, calls))
+      const { told, hint, session } = await file.write((connection) => this.#run(connection, calls))
+      session.keep()
       for (const [at, call] of calls.entries()) call.resolve(told[at] as Told<unknown>)
       this.#watch.tell(hint)
     } catch (error) {
@@ -263,7 +266,7 @@ export class SqliteStore implements Store {
   }
 
   #run(connection: Connection, calls: readonly Call[]): Done {
-    const board = this.#boardOn(connection)
+    const board = this.#boardOn(connection, true)
     const { session } = board
     const told = calls.map(({ act }) => {
       session.events = []
@@ -273,7 +276,7 @@ export class SqliteStore implements Store {
     const { ready, overdue: late, settings, ended, holders } = session.signs
     const room = board.pools.takeRoom()
     session.finish()
-    return { told, hint: { ready, overdue: late, settings, ended, holders, room } }
+    return { session, told, hint: { ready, overdue: late, settings, ended, holders, room } }
   }
 }
 
