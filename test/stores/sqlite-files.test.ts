@@ -5,11 +5,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { isAxError } from '../../src/core/errors.ts'
+import { decide } from '../../src/core/machine.ts'
 import type { Hint, Store } from '../../src/store/store.ts'
 import { type Database, loadLibrary } from '../../src/stores/sqlite/driver.ts'
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import { CASES } from '../../src/testing/cases.ts'
-import { runCase } from '../../src/testing/cases-bench.ts'
+import { KEEP, runCase, SUCCEEDED } from '../../src/testing/cases-bench.ts'
 import { newJob } from '../../src/testing/history-commands.ts'
 import { virtualRuntime } from '../../src/testing/virtual.ts'
 
@@ -141,6 +142,21 @@ describe('a SQLite store refuses, saying what to do,', () => {
     await store.close()
   })
 
+  it('a file that is damaged, as soon as it is read', async () => {
+    const file = fresh()
+    const store = await opened(file)
+    await add(store, ...Array.from({ length: 200 }, (_, index) => `j${index}`))
+    await store.close()
+    const bytes = readFileSync(file)
+    bytes.fill(0xab, 4_096 * 3)
+    writeFileSync(file, bytes)
+    const broken = sqliteStore(file)
+    const found = await failure(broken.list({ after: 0, limit: 500 }))
+    expect(found).toMatchObject({ code: 'STORE_UNAVAILABLE', retryable: false })
+    expect(found.message).toContain('.recover')
+    await broken.close()
+  })
+
   it('options that it does not have, and wrong ones', () => {
     expect(() => sqliteStore('')).toThrow('file must be the path of a file')
     expect(() => sqliteStore(':memory:')).toThrow('memoryStore()')
@@ -234,6 +250,43 @@ describe('a SQLite store', () => {
     await expect(broken).rejects.toThrow(TypeError)
     expect((await good).answer[0]?.status).toBe('done')
     await store.close()
+  })
+
+  it('says what contradicts itself in the file', async () => {
+    const file = fresh()
+    const store = await opened(file)
+    await add(store, 'a', 'b')
+    expect((await store.inspect()).damage).toEqual([])
+    const raw = await openRaw(file)
+    raw.exec("UPDATE tally SET ready = 7; UPDATE job SET open = 3 WHERE id = 'a'")
+    raw.exec("INSERT INTO key (key, owner, until) VALUES ('k', 99, 0)")
+    const { damage, orphanedKeys } = await store.inspect()
+    expect(damage).toEqual([
+      'a is ready, with 3 open edges, of which 0 are there',
+      '7 jobs of type alpha in pool default are counted as ready: there are 2',
+    ])
+    expect(orphanedKeys).toEqual([{ key: 'k', owner: 'number 99' }])
+    raw.close()
+    await store.close()
+  })
+
+  it('sees what others have written, whatever it knew before', async () => {
+    const file = fresh()
+    const [one, two] = [await opened(file), await opened(file)]
+    const ask = { holder: 'w', leaseMs: 10_000, max: 1, types: ['alpha'] }
+    await add(one, 'a')
+    const [job] = (await one.lease(ask, false)).answer.jobs
+    if (job === undefined) throw new Error('nothing was leased')
+    const cancel = decide(job, { type: 'cancel' }, KEEP)
+    const finish = decide(job, SUCCEEDED, KEEP)
+    if (cancel === null || finish === null) throw new Error('nothing was decided')
+    expect((await two.apply([cancel], false)).answer[0]?.status).toBe('moved')
+    expect((await one.apply([finish], false)).answer[0]).toMatchObject({
+      status: 'stale',
+      job: { status: 'cancelled', lease: { hold: true } },
+    })
+    await one.close()
+    await two.close()
   })
 
   it('tells others on the same file what has changed', async () => {

@@ -21,8 +21,9 @@ import type { Value } from './driver.ts'
 import { depOf } from './graph.ts'
 import { Slots } from './pick.ts'
 import { addTo, type Tally, zeros } from './pools.ts'
-import { type Row, readRow, viewOf } from './row.ts'
+import { columnsOf, type Row, readRow, viewOf } from './row.ts'
 import type { Session } from './session.ts'
+import { JOB } from './statements.ts'
 import { schedulesOf } from './timetable.ts'
 
 export function settingsOf({ session, pools }: Board): StoredSettings {
@@ -91,10 +92,12 @@ export function list({ session }: Board, query: ListQuery): ListPage {
     add('seq < ?', seqAt(session, createdBefore))
     add('created_at < ?', createdBefore)
   }
-  const sql = `SELECT * FROM job WHERE ${conditions.join(' AND ')} ORDER BY seq LIMIT ?`
+  const sql = `${JOB} WHERE ${conditions.join(' AND ')} ORDER BY seq LIMIT ?`
   const { connection } = session
   const found = connection.statement(sql).all(...values, limit + 1)
-  const jobs = found.slice(0, limit).map((each) => viewOf(readRow(each, connection.termsOf)))
+  const jobs = found
+    .slice(0, limit)
+    .map((each) => viewOf(readRow(columnsOf(each), connection.termsOf)))
   const last = found.length > limit ? jobs.at(-1) : undefined
   return { jobs, after: last?.seq ?? null }
 }

@@ -12,7 +12,7 @@ import {
 import { type Ageing, weightOf } from '../../core/rank.ts'
 import type { Connection } from './connection.ts'
 import type { Value } from './driver.ts'
-import { CHANGES, changingOf, newOf, type Row, readRow, viewOf } from './row.ts'
+import { CHANGES, changingOf, columnsOf, newOf, type Row, readRow, viewOf } from './row.ts'
 import { readState, type State, valuesOf } from './state.ts'
 import { insertOf, type StatementName, updateOf } from './statements.ts'
 
@@ -158,9 +158,10 @@ export class Session {
   }
 
   #adopt(found: unknown): Row {
-    const known = this.#rows.get((found as { readonly seq: number }).seq)
+    const columns = columnsOf(found)
+    const known = this.#rows.get(columns[0] as number)
     if (known !== undefined) return known
-    const row = readRow(found, this.connection.termsOf)
+    const row = readRow(columns, this.connection.termsOf)
     this.#hold(row)
     return row
   }

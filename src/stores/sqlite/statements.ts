@@ -2,6 +2,7 @@
 // May never decide: a statement finds, counts or writes what it was told.
 
 import { STATUSES } from '../../core/job.ts'
+import { PACKED } from './row.ts'
 
 const COUNTS = STATUSES
 
@@ -9,7 +10,8 @@ const marks = (count: number) => new Array(count).fill('?').join(', ')
 const sums = COUNTS.map((status) => `${status} = ${status} + excluded.${status}`).join(', ')
 const LIVE = `('waiting', 'pending', 'ready')`
 const QUIET = `('running', 'success', 'failed', 'cancelled')`
-const JOB = 'SELECT job.* FROM job'
+/** Whole jobs, for readRow. */
+export const JOB = `SELECT ${PACKED} FROM job`
 const IDS = '(SELECT value FROM json_each(?))'
 
 export const SQL = {
