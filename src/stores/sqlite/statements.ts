@@ -107,8 +107,8 @@ export const SQL = {
     ORDER BY edge.job, edge.place LIMIT ?`,
   waitingEdges: `SELECT job.id AS id, edge.dep AS dep FROM edge JOIN job ON job.seq = edge.job
     WHERE job.status = 'waiting' AND edge.state = 'open' ORDER BY edge.job, edge.place`,
-  wrongOpen: `SELECT job.id AS id, job.status AS status, job.open AS open, count(edge.place) AS found
-    FROM job LEFT JOIN edge ON edge.job = job.seq AND edge.state = 'open'
+  wrongOpen: `SELECT job.id AS id, job.status AS status, job.open AS open,
+    count(edge.place) AS found FROM job LEFT JOIN edge ON edge.job = job.seq AND edge.state = 'open'
     GROUP BY job.seq HAVING job.open <> found LIMIT ?`,
   wrongLease: `SELECT id, status FROM job
     WHERE (status = 'running') <> (lease IS NOT NULL AND hold = 0) LIMIT ?`,

@@ -66,7 +66,7 @@ export class Watch {
     if (this.#isSuspect) this.tell({ ...NOTHING, overdue: true })
   }
 
-  /** Whether somebody may have died since the last look: processes are not looked at all the time. */
+  /** Whether somebody may have died since the last look: that is not done all the time. */
   maySomebodyBeDead(): boolean {
     const isSuspect = this.#isSuspect
     this.#isSuspect = false
