@@ -19,6 +19,15 @@ const DOORS: readonly Layer[] = [
   { files: 'kit/channel.ts', may: ['core/', 'kit/', 'node:'] },
   { files: 'kit/cron.ts', may: ['core/', 'kit/', 'croner'] },
   { files: 'kit/resources.ts', may: ['core/', 'kit/', 'node:'] },
+  // The store's clock is the machine's: its index hands in the runtime, and nothing else of kit.
+  {
+    files: 'stores/sqlite/index.ts',
+    may: ['core/', 'store/', 'OWN FOLDER', 'kit/runtime.ts'],
+    not: ['store/memory'],
+  },
+  // The machine's processes and files; the library that SQLite comes in.
+  { files: 'stores/sqlite/host.ts', may: ['core/', 'node:'] },
+  { files: 'stores/sqlite/driver.ts', may: ['core/', 'node:', 'libsql'] },
 ]
 
 /** Nobody but testing itself imports testing, and nobody but the command imports the command. */

@@ -13,7 +13,7 @@ import { root } from './sources.ts'
 const DOCUMENTS = ['package.json', 'README.md', 'README.zh-CN.md', 'LICENSE', 'CHANGELOG.md']
 
 /** Entry points by their place in `dist`; each exists once its source does. */
-const ENTRIES = ['index', 'testing/index', 'cli/main'].filter((entry) =>
+const ENTRIES = ['index', 'testing/index', 'stores/sqlite/index', 'cli/main'].filter((entry) =>
   existsSync(join(root, 'src', `${entry}.ts`)),
 )
 
@@ -65,7 +65,7 @@ describe('the build', () => {
     for (const entry of libraries) expect(load(`${entry}.js`)).toBe('loaded\n')
   })
 
-  it.each(['yaml', 'commander', 'croner', '../../outside.js'])(
+  it.each(['yaml', 'commander', 'croner', 'libsql', '../../outside.js'])(
     'would fail if it loaded %s',
     (specifier) => {
       writeFileSync(join(folder, 'dist', 'planted.js'), `import '${specifier}'\n`)

@@ -50,8 +50,11 @@ describe('tidiness', () => {
 
   it('pins every dependency exactly', () => {
     for (const name of ['package.json', 'bench/package.json']) {
-      const { dependencies, devDependencies } = JSON.parse(readFileSync(join(root, name), 'utf8'))
-      const versions = Object.values<string>({ ...dependencies, ...devDependencies })
+      const { dependencies, devDependencies, optionalDependencies } = JSON.parse(
+        readFileSync(join(root, name), 'utf8'),
+      )
+      const all = { ...dependencies, ...devDependencies, ...optionalDependencies }
+      const versions = Object.values<string>(all)
       expect(versions.filter((version) => !/^\d+\.\d+\.\d+$/.test(version))).toEqual([])
     }
   })

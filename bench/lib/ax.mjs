@@ -28,3 +28,10 @@ export async function virtualTime(seed) {
   const { virtualRuntime } = await import(builtFile('testing/virtual.js').href)
   return virtualRuntime(seed)
 }
+
+/** The store on SQLite, for the one script that is about it. */
+export async function sqliteStoreOf() {
+  /** @type {typeof import('../../src/stores/sqlite/index.ts')} */
+  const { sqliteStore } = await import(builtFile('stores/sqlite/index.js').href)
+  return sqliteStore
+}

@@ -13,15 +13,21 @@ export interface Choice<T> {
   readonly at: number
 }
 
+/** What is looked at of a job that holds a slot. */
+export type Runner = Pick<
+  StoredJob,
+  'seq' | 'priority' | 'terms' | 'preempted' | 'startedAt' | 'lease' | 'evictor'
+>
+
 /**
  * Which of those that hold a slot has to give way to the urgent job: the lowest priority, then
  * the latest start (it loses least), then the highest seq. Nobody, if a slot is about to be free
  * anyway. `of`: only the jobs of that worker, where its share of the pool is used up too.
  * Pure. O(held).
  */
-export function victimOf<T extends StoredJob>(
+export function victimOf<T extends Runner>(
   held: Iterable<T>,
-  urgent: StoredJob,
+  urgent: Pick<StoredJob, 'priority'>,
   terms: Preempt,
   now: number,
   of?: string,
@@ -41,12 +47,16 @@ export function victimOf<T extends StoredJob>(
   return victim === undefined ? { victim, at } : { victim, at: Number.POSITIVE_INFINITY }
 }
 
-function mayGiveWay(job: StoredJob, urgent: StoredJob, { minGap }: Preempt): boolean {
+function mayGiveWay(
+  job: Runner,
+  urgent: Pick<StoredJob, 'priority'>,
+  { minGap }: Preempt,
+): boolean {
   if (!job.terms.preemptible || job.preempted >= MAX_DISPLACED) return false
   return job.priority + minGap <= urgent.priority
 }
 
-function givesWayBefore(a: StoredJob, b: StoredJob): boolean {
+function givesWayBefore(a: Runner, b: Runner): boolean {
   if (a.priority !== b.priority) return a.priority < b.priority
   if (a.startedAt !== b.startedAt) return a.startedAt > b.startedAt
   return a.seq > b.seq

@@ -167,3 +167,10 @@ export function isLegal(step: StepName, from: JobStatus | 'new', to: JobStatus |
   const { from: begins, to: ends } = STEPS[step]
   return begins.includes(from) && ends.includes(to)
 }
+
+const PLACING: readonly StepName[] = ['release', 'due', 'admit']
+
+/** What the log calls a transition: rules that may land elsewhere are named by where they did. */
+export function eventOf(step: StepName, to: JobStatus): string {
+  return PLACING.includes(step) ? `job:${to}` : STEPS[step].event
+}

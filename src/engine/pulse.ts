@@ -5,14 +5,11 @@ import type { Timer } from '../kit/runtime.ts'
 import type { ExtendAnswer } from '../store/store.ts'
 import { type Hub, isUnavailable } from './hub.ts'
 import type { Registry } from './registry.ts'
-import type { Run } from './run.ts'
+import { MARGIN, type Run } from './run.ts'
 import type { Worker } from './worker.ts'
 
 /** Beats per lease: two may get lost and the lease still holds. */
 const BEATS = 3
-
-/** A body is told to stop this share of a lease before the lease can be lost. */
-const MARGIN = 1 / 10
 
 export class Pulse {
   readonly #hub: Hub

@@ -15,6 +15,9 @@ import type { Timer } from '../kit/runtime.ts'
  */
 export type Mark = 'timeout' | 'silent' | 'preempted' | 'stop' | 'fenced' | 'cancelled' | 'lost'
 
+/** A body is told to stop, or not started, this share of a lease before that can be lost. */
+export const MARGIN = 1 / 10
+
 export class Run {
   readonly job: StoredJob
   readonly lease: Lease

@@ -18,7 +18,7 @@ import { type Hub, isUnavailable } from './hub.ts'
 import { complain } from './logger.ts'
 import { type Outcome, Outcomes } from './outcomes.ts'
 import type { Handler, Registry } from './registry.ts'
-import { type Mark, Run } from './run.ts'
+import { MARGIN, type Mark, Run } from './run.ts'
 
 /** The body of a job that carries its own handler, with the context of whoever submitted it. */
 export interface LocalBody extends JobBody {
@@ -215,6 +215,7 @@ export class Worker {
     this.#due = this.#hub.runtime.after(Math.max(0, ms), () => this.wake())
   }
 
+  /** Where other processes submit, one that has handlers is there for them until it is closed. */
   #keepPolling(): void {
     const ms = this.#hub.pollMs()
     if (!Number.isFinite(ms) || this.#state !== 'live') return
@@ -222,7 +223,9 @@ export class Worker {
       this.wake()
       this.#keepPolling()
     }
-    this.#poll = this.#hub.runtime.after(ms, poll, { ref: false })
+    const isOfUse = this.#registry.served.length > 0
+    const ref = isOfUse && !this.#hub.store.traits.keepsLive
+    this.#poll = this.#hub.runtime.after(ms, poll, { ref })
   }
 
   // Running
@@ -340,8 +343,9 @@ export class Worker {
 
   /** The grant took so long to arrive that the lease is over already, by this process's clock. */
   #isOverdue(run: Run): boolean {
-    const { runtime, store } = this.#hub
-    return store.traits.lossyHints && run.safeUntil <= runtime.monotonic()
+    const { runtime, store, settings } = this.#hub
+    const until = run.safeUntil - settings.leaseMs * MARGIN
+    return store.traits.lossyHints && until <= runtime.monotonic()
   }
 
   #call(run: Run, context: RunContext): unknown {

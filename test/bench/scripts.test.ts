@@ -113,6 +113,15 @@ describe('the benchmarks', () => {
     expect(code).toBe(0)
   })
 
+  it('compare with plainjob on one file', () => {
+    const own = only('ax', 'rows')
+    const args = ['--jobs', '300', '--single', '20', '--repeats', '1', ...own]
+    const { code, output } = bench('sqlite', ...args)
+    expect(output).toMatch(/\nax +[\d,]+ /)
+    expect(output).toMatch(/All checks hold\.\n$/)
+    expect(code).toBe(0)
+  })
+
   it('compare the toolkit with its peers and with floors', () => {
     const { code, output } = bench('toolkit', '--quick', '--divide', '1000')
     expect(output).toMatch(/\nmin-slots +20 +1 /)

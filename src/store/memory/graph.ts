@@ -1,7 +1,7 @@
 // Owns the edges between jobs: who names whom, what became of it, ghosts and remembered outcomes.
 // May never change a status: it answers what follows, and the store moves.
 
-import { findCycle } from '../../core/cycle.ts'
+import { doMeet, findCycle, namersOf } from '../../core/cycle.ts'
 import { type Dep, hasEnded, type JobStatus, type NewJob } from '../../core/job.ts'
 import { afterEnd, type Counts, isDoomed, quorumOf, satisfies } from '../../core/quorum.ts'
 import { Fifo } from '../../kit/fifo.ts'
@@ -325,53 +325,4 @@ function inOrder(node: GraphNode): readonly Edge[] {
     node.sorted = true
   }
   return node.dependents
-}
-
-/** Who names whom within a group. */
-function namersOf(jobs: readonly NewJob[]): ReadonlyMap<string, readonly string[]> {
-  const namers = new Map<string, string[]>()
-  for (const job of jobs) {
-    for (const dep of job.deps) {
-      const known = namers.get(dep.id)
-      if (known === undefined) namers.set(dep.id, [job.id])
-      else known.push(job.id)
-    }
-  }
-  return namers
-}
-
-/**
- * Whether anything lies both upwards and downwards of these jobs: without that, none of them is
- * on a loop. One step in each direction in turn, until they meet or one has been everywhere.
- */
-function doMeet(
-  starts: readonly string[],
-  up: (id: string) => readonly string[],
-  down: (id: string) => readonly string[],
-): boolean {
-  const seen = [new Set<string>(), new Set<string>()] as const
-  const walks = [walk(starts, up, seen[0]), walk(starts, down, seen[1])] as const
-  for (let side: 0 | 1 = 0; ; side = side === 0 ? 1 : 0) {
-    const { value, done } = walks[side].next()
-    // Who has been everywhere has come back to a job that is on a loop, met or not.
-    if (done === true) return starts.some((id) => seen[side].has(id))
-    if (seen[side === 0 ? 1 : 0].has(value)) return true
-  }
-}
-
-/** Every id that is reached, once; `seen` has those that have been told. */
-function* walk(
-  starts: readonly string[],
-  next: (id: string) => readonly string[],
-  seen: Set<string>,
-): Generator<string, undefined> {
-  const open = [...starts]
-  for (let id = open.pop(); id !== undefined; id = open.pop()) {
-    for (const reached of next(id)) {
-      if (seen.has(reached)) continue
-      seen.add(reached)
-      open.push(reached)
-      yield reached
-    }
-  }
 }

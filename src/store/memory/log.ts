@@ -2,7 +2,7 @@
 // May never keep more than its bound, or an entry older than it was told to.
 
 import { type JobEvent, type JobStatus, STATUSES, type StepName } from '../../core/job.ts'
-import { STEPS } from '../../core/steps.ts'
+import { eventOf, STEPS } from '../../core/steps.ts'
 import { LIMITS } from '../limits.ts'
 import type { EventPage } from '../store.ts'
 import type { JobRecord } from './record.ts'
@@ -150,17 +150,10 @@ export class Log {
       from: (packed & 7) === NEW ? null : (STATUSES[packed & 7] as JobStatus),
       to,
       attempt: chunk.attempts[row] as number,
-      event: eventName(step, to),
+      event: eventOf(step, to),
       ...(detail?.code === undefined ? {} : { code: detail.code }),
       ...(detail?.cause === undefined ? {} : { cause: detail.cause }),
       ...(worker === '' || worker === undefined ? {} : { worker }),
     }
   }
-}
-
-const PLACING: readonly StepName[] = ['release', 'due', 'admit']
-
-/** What the log calls a transition: rules that may land elsewhere are named by where they did. */
-function eventName(step: StepName, to: JobStatus): string {
-  return PLACING.includes(step) ? `job:${to}` : STEPS[step].event
 }

@@ -1,0 +1,86 @@
+// Owns one connection: its prepared statements, and the terms that it has seen.
+// May never outlive its file; and forgets what it has learnt when a transaction is undone.
+
+import type { Terms } from '../../core/job.ts'
+import type { Database, Statement, Value } from './driver.ts'
+import { packTerms, type Row, unpackTerms } from './row.ts'
+import type { State } from './state.ts'
+import { SQL, type StatementName } from './statements.ts'
+
+/** What a transaction knew at its end: as good as the file, as long as nobody else has written. */
+export interface Kept {
+  /** What `PRAGMA data_version` said. */
+  readonly version: number
+  readonly state: State
+  readonly rows: readonly Row[]
+}
+
+export class Connection {
+  readonly db: Database
+  /** Taken by the write transaction that comes next; put back only once that is committed. */
+  kept: Kept | undefined
+  readonly #statements = new Map<string, Statement>()
+  readonly #terms = new Map<number, Terms>()
+  #termsAt = new WeakMap<Terms, number>()
+
+  constructor(db: Database) {
+    this.db = db
+  }
+
+  /** Rows of a statement, with columns by name. */
+  all<T>(name: StatementName, ...values: readonly Value[]): readonly T[] {
+    return this.statement(SQL[name]).all(...values) as readonly T[]
+  }
+
+  first<T>(name: StatementName, ...values: readonly Value[]): T | undefined {
+    return this.statement(SQL[name]).all(...values)[0] as T | undefined
+  }
+
+  run(name: StatementName, ...values: readonly Value[]): void {
+    this.statement(SQL[name]).run(...values)
+  }
+
+  statement(sql: string): Statement {
+    let known = this.#statements.get(sql)
+    if (known === undefined) {
+      known = this.db.prepare(sql)
+      this.#statements.set(sql, known)
+    }
+    return known
+  }
+
+  readonly termsOf = (at: number): Terms => {
+    const known = this.#terms.get(at)
+    if (known !== undefined) return known
+    const found = this.first<{ json: string }>('terms', at)
+    const terms = unpackTerms(found?.json ?? '{}')
+    this.#terms.set(at, terms)
+    return terms
+  }
+
+  /** The number of these terms, which are written down if nobody has agreed on them before. */
+  termsAt(terms: Terms): number {
+    const known = this.#termsAt.get(terms)
+    if (known !== undefined) return known
+    const json = packTerms(terms)
+    const find = () => this.first<{ terms: number }>('termsAt', json)?.terms
+    let at = find()
+    if (at === undefined) {
+      this.run('addTerms', json)
+      at = find() as number
+    }
+    this.#termsAt.set(terms, at)
+    return at
+  }
+
+  close(): void {
+    this.#statements.clear()
+    this.db.close()
+  }
+
+  /** A transaction was undone: numbers that it gave out may be given to others. */
+  forget(): void {
+    this.#terms.clear()
+    this.#termsAt = new WeakMap()
+  }
+}

@@ -1,0 +1,230 @@
+// Owns the calls in which time passes: lease, overdue, extend.
+// May never hand a job out that some rule holds back.
+
+import { allowance, freeAt, taken } from '../../core/gcra.ts'
+import type { Attempt } from '../../core/job.ts'
+import { LIMITS } from '../../store/limits.ts'
+import type {
+  ExtendAnswer,
+  ExtendAsk,
+  Extended,
+  LeaseAnswer,
+  LeaseAsk,
+  OverdueAnswer,
+  OverdueAsk,
+} from '../../store/store.ts'
+import type { Board } from './board.ts'
+import { giveBack } from './moves.ts'
+import { type Call, Queue, Slots, takeFrom } from './pick.ts'
+import { AGAIN, type Row, viewOf } from './row.ts'
+import type { Session } from './session.ts'
+import { dueSchedules } from './timetable.ts'
+
+const NEVER = Number.POSITIVE_INFINITY
+
+/** Promotes what is due, then grants ready jobs, pool by pool in order of name. */
+export function lease(board: Board, ask: LeaseAsk): LeaseAnswer {
+  promote(board)
+  const { session } = board
+  const jobs: Row[] = []
+  const served = new Set(ask.types)
+  const types = new Map<string, string[]>()
+  for (const { pool, type } of session.ask<Record<'pool' | 'type', string>>('readyTypes')) {
+    if (served.has(type)) types.set(pool, [...(types.get(pool) ?? []), type])
+  }
+  const call: Call = {
+    board,
+    holder: ask.holder,
+    slots: types.size === 0 ? NO_SLOTS : Slots.of(session),
+    caps: types.size === 0 ? NO_CAPS : capsOf(session),
+    left: Math.min(ask.max, LIMITS.moves),
+    nextAt: NEVER,
+    grant: (row, pass) => {
+      grant(board, row, ask, pass)
+      jobs.push(row)
+    },
+  }
+  for (const name of [...types.keys()].sort((a, b) => (a < b ? -1 : 1))) {
+    if (call.left <= 0) break
+    const pool = board.pools.get(name)
+    const chunk = Math.max(1, Math.min(call.left, pool.rules.concurrency))
+    const queues = (types.get(name) ?? []).map((type) => new Queue(session, name, type, chunk))
+    takeFrom(pool, queues, call)
+  }
+  return { jobs: jobs.map(viewOf), nextAt: Math.min(call.nextAt, nextOut(board)) }
+}
+
+const NO_CAPS: ReadonlyMap<string, number> = new Map()
+const NO_SLOTS = new Slots([])
+
+function capsOf(session: Session): ReadonlyMap<string, number> {
+  const caps = session.all<{ type: string; concurrency: number }>('caps')
+  return caps.length === 0 ? NO_CAPS : new Map(caps.map((cap) => [cap.type, cap.concurrency]))
+}
+
+function grant(board: Board, row: Row, ask: LeaseAsk, pass: number): void {
+  const { now } = board
+  row.pass = pass >= 0 ? pass : row.pass
+  board.calm(row)
+  board.setDeadline(row, 0)
+  row.starts += 1
+  row.attempts += 1
+  row.startedAt = now
+  const attempt: Attempt = {
+    attempt: row.starts,
+    startedAt: now,
+    queuedMs: now - row.readyAt,
+    worker: ask.holder,
+  }
+  row.log = [...row.log.slice(1 - LIMITS.attempts), attempt]
+  board.grant(row, ask.holder, false)
+  board.lanes.started(row)
+  board.enter(row, 'lease', 'running', { worker: ask.holder })
+  board.setDeadline(row, now + ask.leaseMs)
+}
+
+/** Lets out whose time has come, by (instant, seq); with a budget, retries after the others. */
+function promote(board: Board): void {
+  const { session, now } = board
+  const { state } = session
+  const hasBudget = state.budget !== null
+  if (!hasBudget) for (const row of session.rows('held', LIMITS.chunk)) hold(board, row, AGAIN.due)
+  const due = session.rows('due', AGAIN.no, now, LIMITS.chunk)
+  const retries = hasBudget ? NOBODY : session.rows('due', AGAIN.due, now, LIMITS.chunk)
+  const all = retries.length === 0 ? due : [...due, ...retries].sort(byInstant)
+  for (const row of all.slice(0, LIMITS.chunk)) letOut(board, row)
+  if (!hasBudget) return
+  standInLine(board)
+  for (const row of released(board)) letOut(board, row)
+}
+
+const NOBODY: readonly Row[] = Object.freeze([])
+
+function byInstant(a: Row, b: Row): number {
+  return a.availableAt - b.availableAt || a.seq - b.seq
+}
+
+function hold({ session }: Board, row: Row, again: 1 | 2): void {
+  row.again = again
+  session.touch(row)
+}
+
+/** Retries whose time has come stand in line for the budget. Changes nothing that shows. */
+function standInLine(board: Board): void {
+  const due = board.session.rows('due', AGAIN.due, board.now, LIMITS.chunk)
+  for (const row of due) hold(board, row, AGAIN.held)
+}
+
+/**
+ * As many of those that are due as the budget has now, the best first. Nobody as long as not all
+ * who are due stand in line: one who comes late may be the best.
+ */
+function released({ session, now }: Board): readonly Row[] {
+  const { state } = session
+  const first = session.number('nextDue', AGAIN.due) ?? NEVER
+  if (state.budget === null || first <= now) return NOBODY
+  const count = Math.min(allowance(state.budget, state.budgetTat, now), LIMITS.chunk)
+  const rows = count === 0 ? NOBODY : session.rows('held', count)
+  state.budgetTat = taken(state.budget, state.budgetTat, now, rows.length)
+  return rows
+}
+
+function letOut(board: Board, row: Row): void {
+  const readyAt = row.keepRank ? undefined : row.availableAt
+  row.keepRank = false
+  row.again = AGAIN.no
+  board.pass(row, 'due', readyAt)
+}
+
+/** When time alone lets the next one out. */
+function nextOut({ session, now }: Board): number {
+  const { budget, budgetTat } = session.state
+  const due = session.number('nextDue', AGAIN.no) ?? NEVER
+  const retry = session.number('nextDue', AGAIN.due) ?? NEVER
+  const isHeld = (session.number('heldCount', 1) ?? 0) > 0
+  if (!isHeld) return Math.min(due, retry)
+  return Math.min(due, retry, budget === null ? now : freeAt(budget, budgetTat))
+}
+
+/** Jobs at whose deadline somebody has to decide; also continues what was left unfinished. */
+export function overdue(board: Board, ask: OverdueAsk): OverdueAnswer {
+  const { session, now, announced } = board
+  board.continueFanOuts()
+  board.continueRanking()
+  if (session.first('oldOutcome', now) !== undefined) {
+    session.run('pruneOutcomes', now, LIMITS.prune)
+  }
+  const oldestAt = pruneLog(session, now - ask.keepLogMs)
+  const limit = Math.min(ask.limit, LIMITS.moves)
+  const late = [...session.rows('waits', now, limit), ...session.rows('ends', now, limit)]
+  const jobs = late.sort((a, b) => a.deadline - b.deadline || a.seq - b.seq).slice(0, limit)
+  const schedules = dueSchedules(session, limit)
+  const nextSchedule = session.number('nextSchedule') ?? NEVER
+  announced.wait = Math.min(session.number('nextWait') ?? NEVER, nextSchedule)
+  announced.quiet = session.number('nextEnd') ?? NEVER
+  const unfinished = (session.number('fanOutCount') ?? 0) > 0 || session.state.unranked > 0
+  const isFull = jobs.length === limit || schedules.length === limit
+  // An entry is dropped once it is older than that, a millisecond later than its age.
+  const nextPrune = oldestAt + ask.keepLogMs + 1
+  return {
+    jobs: jobs.map(viewOf),
+    schedules,
+    nextAt: announced.wait,
+    nextQuietAt: Math.min(announced.quiet, nextPrune),
+    more: unfinished || isFull || nextPrune <= now,
+  }
+}
+
+/** Drops entries from before `time`, at most LIMITS.prune. Answers when the oldest was written. */
+function pruneLog(session: Session, time: number): number {
+  const { state } = session
+  const oldestAt = () => session.number('oldestEvent', state.oldestEvent) ?? NEVER
+  const first = oldestAt()
+  if (first >= time) return first
+  const found = session.first<{ seq: number | null }>(
+    'firstKept',
+    state.oldestEvent,
+    LIMITS.prune,
+    time,
+  )
+  const end = Math.min(state.oldestEvent + LIMITS.prune, state.lastEvent + 1)
+  state.oldestEvent = found?.seq ?? end
+  session.run('dropEvents', state.oldestEvent)
+  return oldestAt()
+}
+
+/** Prolongs what a worker holds; what it does not list, and never heard of, goes back. */
+export function extend(board: Board, ask: ExtendAsk): ExtendAnswer {
+  const { session } = board
+  session.prepare(ask.held.map(({ id }) => id))
+  const listed = new Set<number>()
+  const leases = ask.held.map((held) => extendOne(board, held, ask, listed))
+  const mine = [...session.rows('heldBy', ask.holder)].sort((a, b) => numberOf(a) - numberOf(b))
+  for (const row of mine) {
+    const number = numberOf(row)
+    if (number <= ask.upTo && !listed.has(number)) giveBack(board, row)
+  }
+  return { leases, mark: session.state.lastLease }
+}
+
+function numberOf({ lease }: Row): number {
+  return lease?.number ?? 0
+}
+
+function extendOne(
+  board: Board,
+  held: ExtendAsk['held'][number],
+  ask: ExtendAsk,
+  listed: Set<number>,
+): Extended {
+  const row = board.session.byId(held.id)
+  const lease = row?.lease
+  if (row === undefined || lease?.holder !== ask.holder) return { status: 'lost' }
+  if (!lease.hold && lease.number !== held.lease) return { status: 'lost' }
+  listed.add(lease.number)
+  board.setDeadline(row, board.now + ask.leaseMs)
+  if (held.stuck === true) board.stick(row)
+  if (lease.hold) return { status: 'cancelled', lease }
+  const by = row.evictor
+  return by === undefined ? { status: 'held' } : { status: 'evicted', by }
+}

@@ -1,0 +1,199 @@
+// Owns what one `lease` takes of a pool: promises 5, 16, 17 and 18, in the order of the text.
+// May never look at more queues and jobs than it takes, puts aside, or has to choose among.
+
+import { freeAt, taken } from '../../core/gcra.ts'
+import { victimOf } from '../../core/preempt.ts'
+import { isBefore } from '../../core/rank.ts'
+import { isUrgent, raiseOf, shareOf } from '../../core/settings.ts'
+import type { Board } from './board.ts'
+import type { Pool } from './pools.ts'
+import type { Row } from './row.ts'
+import type { Session } from './session.ts'
+
+/** Slots in use, counted from the leases and holds in the file. */
+export class Slots {
+  readonly #pools = new Map<string, number>()
+  readonly #shares = new Map<string, number>()
+  readonly #types = new Map<string, number>()
+  readonly #holders = new Map<string, number>()
+
+  constructor(found: readonly SlotColumns[]) {
+    for (const each of found) this.add(each, each.count)
+  }
+
+  static of(session: Session): Slots {
+    return new Slots(session.ask<SlotColumns>('slots'))
+  }
+
+  add({ holder, pool, type }: Omit<SlotColumns, 'count'>, count: number): void {
+    increase(this.#pools, pool, count)
+    increase(this.#shares, `${pool}\0${holder}`, count)
+    increase(this.#types, type, count)
+    increase(this.#holders, holder, count)
+  }
+
+  ofPool = (pool: string): number => this.#pools.get(pool) ?? 0
+  ofShare = (pool: string, holder: string): number => this.#shares.get(`${pool}\0${holder}`) ?? 0
+  ofType = (type: string): number => this.#types.get(type) ?? 0
+  ofHolder = (holder: string): number => this.#holders.get(holder) ?? 0
+}
+
+interface SlotColumns {
+  readonly holder: string
+  readonly pool: string
+  readonly type: string
+  readonly count: number
+}
+
+function increase(counts: Map<string, number>, name: string, by: number): void {
+  counts.set(name, (counts.get(name) ?? 0) + by)
+}
+
+/** Who asks, and what the call has come to so far. */
+export interface Call {
+  readonly board: Board
+  readonly holder: string
+  readonly slots: Slots
+  /** Types with a cap over all pools. */
+  readonly caps: ReadonlyMap<string, number>
+  /** How many jobs it may still take. */
+  left: number
+  /** When time alone lets somebody start whom time alone has stopped. */
+  nextAt: number
+  /** Grants a ready job; `pass` is -1 where there is no breaker. */
+  grant(row: Row, pass: number): void
+}
+
+/** The ready jobs of one pool and type, read some at a time. */
+export class Queue {
+  readonly #session: Session
+  readonly #pool: string
+  readonly type: string
+  readonly #chunk: number
+  #rows: readonly Row[] = []
+  #at = 0
+  #isDone = false
+
+  constructor(session: Session, pool: string, type: string, chunk: number) {
+    this.#session = session
+    this.#pool = pool
+    this.type = type
+    this.#chunk = chunk
+  }
+
+  peek(): Row | undefined {
+    if (this.#at === this.#rows.length && !this.#isDone) this.#read()
+    return this.#rows[this.#at]
+  }
+
+  shift(): void {
+    this.#at += 1
+  }
+
+  #read(): void {
+    const last = this.#rows.at(-1)
+    const after = [last?.rank ?? -(2 ** 53), last?.seq ?? 0]
+    this.#rows = this.#session.rows('ready', this.#pool, this.type, ...after, this.#chunk)
+    this.#at = 0
+    this.#isDone = this.#rows.length < this.#chunk
+  }
+}
+
+/** Grants the best of a pool that may start. */
+export function takeFrom(pool: Pool, queues: readonly Queue[], call: Call): void {
+  const { rules } = pool
+  if (rules.paused) return
+  const isPlain = rules.elastic === null && rules.preempt === null
+  if (isPlain && call.slots.ofPool(pool.name) >= rules.concurrency) return
+  let isChanged = false
+  while (call.left > 0) {
+    const queue = next(queues, call)
+    const row = queue?.peek()
+    if (queue === undefined || row === undefined) break
+    const { cap, share } = limitsFor(row, pool, call)
+    const { slots, board } = call
+    const hasRoom = slots.ofPool(pool.name) < cap && slots.ofShare(pool.name, call.holder) < share
+    const at = opensAt(pool, board.now)
+    if (at > board.now) {
+      if (hasRoom) call.nextAt = Math.min(call.nextAt, at)
+      break
+    }
+    if (!hasRoom) {
+      displaceFor(row, pool, call, cap, share)
+      break
+    }
+    const { rate } = rules
+    if (rate !== null) pool.tat = taken(rate, pool.tat, board.now, 1)
+    isChanged ||= rate !== null || pool.breaker !== null
+    queue.shift()
+    call.left -= 1
+    call.grant(row, pool.breaker?.admit(board.now) ?? -1)
+    slots.add({ holder: call.holder, pool: pool.name, type: row.type }, 1)
+  }
+  if (isChanged) call.board.pools.save(pool)
+}
+
+/**
+ * The queue whose first job is the next one. A type that is at its cap, and a job whose victim
+ * still holds its slot, are passed over: they hide nobody.
+ */
+function next(queues: readonly Queue[], { caps, slots }: Call): Queue | undefined {
+  let best: Queue | undefined
+  let first: Row | undefined
+  for (const queue of queues) {
+    const cap = caps.get(queue.type)
+    if (cap !== undefined && slots.ofType(queue.type) >= cap) continue
+    while (queue.peek()?.victim !== undefined) queue.shift()
+    const row = queue.peek()
+    if (row === undefined) continue
+    if (first !== undefined && !isBefore(row.rank, row.seq, first.rank, first.seq)) continue
+    best = queue
+    first = row
+  }
+  return best
+}
+
+/** How many leases and holds there may be with this job, in the pool and of the worker in it. */
+function limitsFor(
+  { priority }: Row,
+  { rules }: Pool,
+  { board }: Call,
+): { readonly cap: number; readonly share: number } {
+  const { concurrency, elastic } = rules
+  const share = shareOf(rules)
+  if (elastic === null || !isUrgent(priority, elastic.minPriority, board.session.state.ageing)) {
+    return { cap: concurrency, share }
+  }
+  return {
+    cap: concurrency + raiseOf(concurrency, elastic),
+    share: share + raiseOf(share, elastic),
+  }
+}
+
+/** From when on rate and breaker let one start; Infinity while that is not up to time alone. */
+function opensAt({ rules, tat, breaker }: Pool, now: number): number {
+  const byRate = rules.rate === null ? 0 : freeAt(rules.rate, tat)
+  return breaker === null ? byRate : Math.max(byRate, breaker.freeAt(now))
+}
+
+/** Promise 17, for the job that is next and has no room. One slot less in use has to be enough. */
+function displaceFor(row: Row, pool: Pool, call: Call, cap: number, share: number): void {
+  const terms = pool.rules.preempt
+  const { board, slots, holder } = call
+  const { state } = board.session
+  if (terms === null || row.displaced) return
+  if (!isUrgent(row.priority, terms.minPriority, state.ageing)) return
+  const mine = slots.ofShare(pool.name, holder)
+  if (slots.ofPool(pool.name) !== cap || mine > share) return
+  const of = mine === share ? holder : undefined
+  const held = board.session.rows('heldIn', pool.name)
+  const { victim, at } = victimOf(
+    held.filter((each) => !each.stuck),
+    row,
+    terms,
+    board.now,
+    of,
+  )
+  if (victim === undefined) call.nextAt = Math.min(call.nextAt, at)
+  else board.displace(victim, row)
+}

@@ -1,0 +1,353 @@
+// Owns one transaction: the rows in hand, what it adds to counts and log, what it will hint at.
+// May never know a rule of the port: what happens to a job is in board.ts.
+
+import { carried, type RateTerms } from '../../core/gcra.ts'
+import {
+  type JobEvent,
+  type JobStatus,
+  STATUSES,
+  type StoredJob,
+  type Terms,
+} from '../../core/job.ts'
+import { type Ageing, weightOf } from '../../core/rank.ts'
+import type { Connection } from './connection.ts'
+import type { Value } from './driver.ts'
+import { CHANGES, changingOf, columnsOf, newOf, type Row, readRow, viewOf } from './row.ts'
+import { readState, type State, valuesOf } from './state.ts'
+import { insertOf, type StatementName, updateOf } from './statements.ts'
+
+/** What the transaction will hint at, once it is in the file. */
+export interface Signs {
+  ready: boolean
+  overdue: boolean
+  settings: boolean
+  readonly ended: string[]
+  readonly holders: string[]
+  readonly room: string[]
+}
+
+type Counts = Record<JobStatus, number>
+
+/** A wall clock that was set back by less than this stands still; beyond it, it is followed. */
+const STEADY_MS = 60_000
+
+/** Rows kept from one transaction to the next: some 2 kB each. */
+const MOST_KEPT = 5_000
+
+function versionOf(connection: Connection): number {
+  return connection.first<{ data_version: number }>('dataVersion')?.data_version ?? 0
+}
+
+export class Session {
+  readonly connection: Connection
+  readonly state: State
+  readonly now: number
+  readonly signs: Signs = {
+    ready: false,
+    overdue: false,
+    settings: false,
+    ended: [],
+    holders: [],
+    room: [],
+  }
+  /** What has been logged by the call in hand. */
+  events: JobEvent[] = []
+  readonly #before: readonly Value[]
+  readonly #rows = new Map<number, Row>()
+  readonly #ids = new Map<string, Row | null>()
+  readonly #dirty = new Set<Row>()
+  #unlogged: JobEvent[] = []
+  readonly #tallies = new Map<string, { pool: string; type: string; counts: Counts }>()
+  readonly #emptied = new Set<string>()
+  readonly #weights = new Map<string, [priority: number, weight: number, count: number]>()
+  readonly #failures = new Map<string, number>()
+  #wrote = false
+  #version = 0
+
+  /**
+   * `isWrite`: it has the lock. Then what the last one knew holds, if nobody else has written
+   * since: reading the jobs that a worker finishes once more took a tenth of all time.
+   */
+  constructor(connection: Connection, clock: () => number, isWrite: boolean) {
+    this.connection = connection
+    const { kept } = connection
+    if (isWrite) {
+      connection.kept = undefined
+      this.#version = versionOf(connection)
+    }
+    const holds = isWrite && kept?.version === this.#version
+    this.state = holds ? kept.state : readState(connection)
+    if (holds) for (const row of kept.rows) this.#hold(row)
+    this.#before = valuesOf(this.state)
+    const wall = Math.floor(clock())
+    const { now } = this.state
+    this.now = wall < now && now - wall < STEADY_MS ? now : wall
+  }
+
+  // What the file says
+
+  /** Of tables that rows in hand do not stand in. */
+  all<T>(name: StatementName, ...values: readonly Value[]): readonly T[] {
+    return this.connection.all(name, ...values)
+  }
+
+  first<T>(name: StatementName, ...values: readonly Value[]): T | undefined {
+    return this.connection.first(name, ...values)
+  }
+
+  run(name: StatementName, ...values: readonly Value[]): void {
+    this.#wrote = true
+    this.connection.run(name, ...values)
+  }
+
+  /** Of jobs and their counts: whatever is in hand is written before. */
+  ask<T>(name: StatementName, ...values: readonly Value[]): readonly T[] {
+    this.flush()
+    return this.connection.all(name, ...values)
+  }
+
+  askOne<T>(name: StatementName, ...values: readonly Value[]): T | undefined {
+    return this.ask<T>(name, ...values)[0]
+  }
+
+  /** A number that a statement counts, or an instant that it finds; undefined for none. */
+  number(name: StatementName, ...values: readonly Value[]): number | undefined {
+    const found = this.askOne<Record<string, number | null>>(name, ...values)
+    return found?.count ?? found?.at ?? undefined
+  }
+
+  rows(name: StatementName, ...values: readonly Value[]): readonly Row[] {
+    return this.ask(name, ...values).map((found) => this.#adopt(found))
+  }
+
+  byId(id: string): Row | undefined {
+    const known = this.#ids.get(id)
+    if (known !== undefined) return known ?? undefined
+    const found = this.connection.first('byId', id)
+    if (found === undefined) {
+      this.#ids.set(id, null)
+      return undefined
+    }
+    return this.#adopt(found)
+  }
+
+  view(id: string): StoredJob | null {
+    const row = this.byId(id)
+    return row === undefined ? null : viewOf(row)
+  }
+
+  bySeq(seq: number): Row | undefined {
+    const known = this.#rows.get(seq)
+    if (known !== undefined) return known
+    const found = this.connection.first('bySeq', seq)
+    return found === undefined ? undefined : this.#adopt(found)
+  }
+
+  /** Reads several jobs at once, where one by one would be as many questions. */
+  prepare(ids: readonly string[]): void {
+    const unknown = ids.filter((id) => !this.#ids.has(id))
+    if (unknown.length < 2) return
+    for (const id of unknown) this.#ids.set(id, null)
+    for (const found of this.connection.all('byIds', JSON.stringify(unknown))) this.#adopt(found)
+  }
+
+  prepareSeqs(seqs: readonly number[]): void {
+    const unknown = seqs.filter((seq) => !this.#rows.has(seq))
+    if (unknown.length < 2) return
+    for (const found of this.connection.all('bySeqs', JSON.stringify(unknown))) this.#adopt(found)
+  }
+
+  #adopt(found: unknown): Row {
+    const columns = columnsOf(found)
+    const known = this.#rows.get(columns[0] as number)
+    if (known !== undefined) return known
+    const row = readRow(columns, this.connection.termsOf)
+    this.#hold(row)
+    return row
+  }
+
+  #hold(row: Row): void {
+    this.#rows.set(row.seq, row)
+    this.#ids.set(row.id, row)
+  }
+
+  // What changes
+
+  /** A row that is new. */
+  introduce(row: Row): void {
+    this.#hold(row)
+    this.#dirty.add(row)
+  }
+
+  touch(row: Row): void {
+    this.#dirty.add(row)
+  }
+
+  remove(row: Row): void {
+    this.#dirty.delete(row)
+    this.#rows.delete(row.seq)
+    this.#ids.set(row.id, null)
+    if (row.saved !== null) this.run('removeJob', row.seq)
+    this.#emptied.add(`${row.pool}\0${row.type}`)
+  }
+
+  termsAt(terms: Terms): number {
+    return this.connection.termsAt(terms)
+  }
+
+  log(event: JobEvent): void {
+    this.events.push(event)
+    this.#unlogged.push(event)
+  }
+
+  tally({ pool, type }: Pick<Row, 'pool' | 'type'>, status: JobStatus, by: 1 | -1): void {
+    const name = `${pool}\0${type}`
+    let known = this.#tallies.get(name)
+    if (known === undefined) {
+      known = { pool, type, counts: zeros() }
+      this.#tallies.set(name, known)
+    }
+    known.counts[status] += by
+  }
+
+  countFailure(code: string, by: 1 | -1): void {
+    this.#failures.set(code, (this.#failures.get(code) ?? 0) + by)
+  }
+
+  setBudget(terms: RateTerms | null): void {
+    const { state, now } = this
+    state.budgetTat = carried(state.budget, terms, state.budgetTat, now)
+    state.budget = terms
+  }
+
+  // Ranks
+
+  weightOf(priority: number): number {
+    return weightOf(priority, this.state.ageing)
+  }
+
+  /** A job begins to live, or does so again: it has the weight that is set. */
+  beginRank(row: Row): void {
+    row.weight = this.weightOf(row.priority)
+    this.#weigh(row, 1)
+  }
+
+  endRank(row: Row): void {
+    this.#weigh(row, -1)
+  }
+
+  /** Gives a living job the weight that is set. */
+  weigh(row: Row): void {
+    if (row.weight === this.weightOf(row.priority)) return
+    this.#weigh(row, -1)
+    this.beginRank(row)
+  }
+
+  setAgeing(ageing: Ageing | null): void {
+    this.flush()
+    const { state } = this
+    state.ageing = ageing
+    state.rankedAfter = 0
+    state.unranked = 0
+    const kinds = this.all<Record<'priority' | 'weight' | 'count', number>>('weights')
+    for (const { priority, weight, count } of kinds) {
+      if (weight !== this.weightOf(priority)) state.unranked += count
+    }
+  }
+
+  #weigh({ priority, weight }: Row, by: 1 | -1): void {
+    if (weight !== this.weightOf(priority)) this.state.unranked += by
+    const name = `${priority} ${weight}`
+    const known = this.#weights.get(name)
+    if (known === undefined) this.#weights.set(name, [priority, weight, by])
+    else known[2] += by
+  }
+
+  // What is written
+
+  /** Writes everything in hand, so that the file can be asked about it. */
+  flush(): void {
+    if (this.#dirty.size > 0) {
+      for (const row of this.#dirty) this.#write(row)
+      this.#dirty.clear()
+    }
+    if (this.#tallies.size > 0) this.#writeTallies()
+    for (const [priority, weight, count] of this.#weights.values()) {
+      if (count !== 0) this.run('addWeight', priority, weight, count)
+    }
+    this.#weights.clear()
+  }
+
+  /** The end of the transaction, just before it is committed. True if anything was written. */
+  finish(): boolean {
+    this.flush()
+    for (const event of this.#unlogged) this.#writeEvent(event)
+    this.#unlogged = []
+    if (this.#failures.size > 0) {
+      for (const [code, count] of this.#failures) this.run('addFailure', code, count)
+      this.run('dropFailures')
+      this.#failures.clear()
+    }
+    const values = valuesOf(this.state)
+    const isSame = values.every((value, at) => value === this.#before[at])
+    if (isSame && !this.#wrote) return false
+    this.state.now = this.now
+    this.connection.run('setState', ...valuesOf(this.state))
+    return true
+  }
+
+  /** After the commit: the jobs that run now are what the next ones will be about. */
+  keep(): void {
+    const rows: Row[] = []
+    for (const row of this.#rows.values()) {
+      if (row.status === 'running' && rows.length < MOST_KEPT) rows.push(row)
+    }
+    this.connection.kept = { version: this.#version, state: this.state, rows }
+  }
+
+  #write(row: Row): void {
+    const values = changingOf(row)
+    const { saved } = row
+    row.saved = values
+    if (saved === null) {
+      const [columns, given] = newOf(row, values)
+      this.#wrote = true
+      this.connection.statement(insertOf(columns)).run(...given)
+      return
+    }
+    const columns: string[] = []
+    const changed: Value[] = []
+    for (let at = 0; at < values.length; at += 1) {
+      if (values[at] === saved[at]) continue
+      columns.push(CHANGES[at] as string)
+      changed.push(values[at] as Value)
+    }
+    if (columns.length === 0) return
+    this.#wrote = true
+    this.connection.statement(updateOf(columns)).run(...changed, row.seq)
+  }
+
+  #writeTallies(): void {
+    for (const { pool, type, counts } of this.#tallies.values()) {
+      const sums = STATUSES.map((status) => counts[status])
+      if (sums.some((sum) => sum !== 0)) this.run('addTally', pool, type, ...sums)
+    }
+    for (const name of this.#emptied) {
+      const [pool, type] = name.split('\0') as [string, string]
+      this.run('dropTally', pool, type)
+    }
+    this.#tallies.clear()
+    this.#emptied.clear()
+  }
+
+  #writeEvent(event: JobEvent): void {
+    const { seq, at, job, type, pool, from, to, attempt } = event
+    const { code = null, cause = null, worker = null } = event
+    const named = [event.event, code, cause, worker]
+    this.run('addEvent', seq, at, job, type, pool, from, to, attempt, ...named)
+  }
+}
+
+function zeros(): Counts {
+  return { pending: 0, waiting: 0, ready: 0, running: 0, success: 0, failed: 0, cancelled: 0 }
+}

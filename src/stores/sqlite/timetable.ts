@@ -1,0 +1,62 @@
+// Owns the rows of schedules, and which of them has come to its instant.
+// May never know what a cron expression means: whoever makes the jobs says what comes next.
+
+import type { Missed, Schedule } from '../../core/settings.ts'
+import type { Board } from './board.ts'
+import type { Session } from './session.ts'
+
+interface ScheduleColumns {
+  readonly name: string
+  readonly cron: string
+  readonly time_zone: string | null
+  readonly missed: Missed
+  readonly template: string
+  readonly next_at: number
+}
+
+function read({ name, cron, time_zone, missed, template, next_at }: ScheduleColumns): Schedule {
+  return { name, cron, timeZone: time_zone, missed, template, nextAt: next_at }
+}
+
+/** All rows, in order of name. */
+export function schedulesOf(session: Session): readonly Schedule[] {
+  return session.all<ScheduleColumns>('schedules').map(read).sort(byName)
+}
+
+/** The rows whose instant has come, by (instant, name). */
+export function dueSchedules(session: Session, limit: number): readonly Schedule[] {
+  const rows = session.all<ScheduleColumns>('dueSchedules', session.now).map(read)
+  return rows.sort((a, b) => a.nextAt - b.nextAt || byName(a, b)).slice(0, limit)
+}
+
+/** A row, or null to take it away. What says the same of the same job keeps its instant. */
+export function setSchedule(board: Board, name: string, row: Schedule | null): void {
+  const { session } = board
+  if (row === null) session.run('removeSchedule', name)
+  else {
+    const [found] = session.all<ScheduleColumns>('schedule', name)
+    const known = found === undefined ? undefined : read(found)
+    const nextAt = known !== undefined && isSame(known, row) ? known.nextAt : row.nextAt
+    const { cron, timeZone, missed, template } = row
+    session.run('setSchedule', name, cron, timeZone, missed, template, nextAt)
+  }
+  board.scheduled()
+}
+
+/** Whether the row is there and has not moved on from this instant. */
+export function stands({ session }: Board, name: string, at: number): boolean {
+  return session.first<ScheduleColumns>('schedule', name)?.next_at === at
+}
+
+export function moveOn(board: Board, name: string, nextAt: number): void {
+  board.session.run('moveSchedule', nextAt, name)
+  board.scheduled()
+}
+
+function isSame(a: Schedule, b: Schedule): boolean {
+  return a.cron === b.cron && a.timeZone === b.timeZone && a.template === b.template
+}
+
+function byName(a: Schedule, b: Schedule): number {
+  return a.name < b.name ? -1 : 1
+}
