@@ -38,6 +38,7 @@ export class Closing {
   readonly #observer: AxScheduler
   #standing = new Map<string, number>()
   #starts = new Map<string, number>()
+  #typeStarts: ReadonlyMap<string, number> = new Map()
 
   constructor(
     watch: Watch,
@@ -227,13 +228,16 @@ export class Closing {
       const { job, readyAt } = seen
       if (!isStartable(this.#watch, seen)) continue
       standing.set(job.id, readyAt)
-      const moved = this.#starts.get(job.pool) !== startsOf(view, job.pool)
+      // A cap of its type may have been used up in another pool meanwhile.
+      const ofType = this.#typeStarts.get(job.type) !== view.lastTypeStart.get(job.type)
+      const moved = ofType || this.#starts.get(job.pool) !== startsOf(view, job.pool)
       const before = !moved && this.#standing.get(job.id) === readyAt
       const text = () => `${job.id}: ready for ${world.time - readyAt} ms beside a free slot`
       expect(this.#watch, 24, !before, text, [job.id])
     }
     this.#standing = standing
     for (const name of view.pools.keys()) this.#starts.set(name, startsOf(view, name))
+    this.#typeStarts = new Map(view.lastTypeStart)
   }
 
   /** 42, 33: whoever still waits does so for an id that nobody has submitted. */

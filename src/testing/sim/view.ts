@@ -90,8 +90,9 @@ export class View {
   }
   /** Jobs with a hold. */
   readonly holds = new Set<Seen>()
-  /** The number of the event with which a job of each pool last started. */
+  /** The number of the event with which a job of each pool, and of each type, last started. */
   readonly lastStart = new Map<string, number>()
+  readonly lastTypeStart = new Map<string, number>()
   /** Who serves what, by what was last heard of them. */
   readonly workers = new Map<
     string,
@@ -245,7 +246,10 @@ export class View {
 
   /** One record of the log: the job moves, and whoever depends on it is told. */
   fold(seen: Seen, event: JobEvent, now: number, after: StoredJob, ended: Ended): void {
-    if (event.event === 'job:running') this.lastStart.set(event.pool, event.seq)
+    if (event.event === 'job:running') {
+      this.lastStart.set(event.pool, event.seq)
+      this.lastTypeStart.set(event.type, event.seq)
+    }
     const { job } = seen
     this.#foldPlace(seen, event, after)
     this.#foldUrgency(seen, event)
