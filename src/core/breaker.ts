@@ -205,3 +205,24 @@ export class Breaker {
     this.#next = 0
   }
 }
+
+/** Whether two settings of a breaker say the same; null: there is none. */
+export function isSameBreaker(a: BreakerTerms | null, b: BreakerTerms | null): boolean {
+  if (a === null || b === null) return a === b
+  const isEqual = a.failures === b.failures && a.failureRate === b.failureRate
+  return isEqual && a.window === b.window && a.resetMs === b.resetMs
+}
+
+/** The breaker of a pool, and the last one that it had, for as long as it has none. */
+export interface BreakerPlace {
+  breaker: Breaker | null
+  oldBreaker: Breaker | null
+}
+
+/** Other terms begin anew; passes that were given before count for nothing from here on. */
+export function renewBreaker(place: BreakerPlace, terms: BreakerTerms | null): void {
+  const before = place.breaker ?? place.oldBreaker
+  place.oldBreaker = terms === null ? before : null
+  if (terms === null) place.breaker = null
+  else place.breaker = before?.renewed(terms) ?? new Breaker(terms)
+}

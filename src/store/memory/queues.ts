@@ -1,7 +1,7 @@
 // Owns pools and their ready queues, one per type, merged by rank.
 // May never decide who may start: that is pick.ts.
 
-import { Breaker, type BreakerTerms } from '../../core/breaker.ts'
+import { type Breaker, isSameBreaker, renewBreaker } from '../../core/breaker.ts'
 import { carried, freeAt } from '../../core/gcra.ts'
 import { type JobStatus, STATUSES } from '../../core/job.ts'
 import {
@@ -109,7 +109,7 @@ export class Pools {
     pool.rules = poolRules(pool.start, pool.operator)
     const { rate, elastic, preempt, breaker } = pool.rules
     pool.tat = carried(before.rate, rate, pool.tat, now)
-    if (!isSame(before.breaker, breaker)) renewBreaker(pool, breaker)
+    if (!isSameBreaker(before.breaker, breaker)) renewBreaker(pool, breaker)
     pool.shares = shareOf(pool.rules) === Number.POSITIVE_INFINITY ? null : sharesOf(pool)
     const rules = [rate, elastic, preempt, breaker, pool.shares]
     pool.isPlain = rules.every((rule) => rule === null)
@@ -267,20 +267,6 @@ function sharesOf(pool: Pool): Tally {
   const shares = new Tally()
   for (const record of pool.held) shares.add(record.lease?.holder ?? '', record)
   return shares
-}
-
-function isSame(a: BreakerTerms | null, b: BreakerTerms | null): boolean {
-  if (a === null || b === null) return a === b
-  const isEqual = a.failures === b.failures && a.failureRate === b.failureRate
-  return isEqual && a.window === b.window && a.resetMs === b.resetMs
-}
-
-/** Other terms begin anew; passes that were given before count for nothing from here on. */
-function renewBreaker(pool: Pool, terms: BreakerTerms | null): void {
-  const before = pool.breaker ?? pool.oldBreaker
-  pool.oldBreaker = terms === null ? before : null
-  if (terms === null) pool.breaker = null
-  else pool.breaker = before?.renewed(terms) ?? new Breaker(terms)
 }
 
 function stateOf(pool: Pool, now: number): PoolState {

@@ -1,7 +1,13 @@
 // Owns what is set for pools and types, and what their rules remember: rate, breaker, room.
 // May never decide who may start: that is pick.ts.
 
-import { Breaker, type BreakerData, type BreakerTerms } from '../../core/breaker.ts'
+import {
+  Breaker,
+  type BreakerData,
+  type BreakerTerms,
+  isSameBreaker,
+  renewBreaker,
+} from '../../core/breaker.ts'
 import { carried, freeAt } from '../../core/gcra.ts'
 import { type JobStatus, STATUSES } from '../../core/job.ts'
 import {
@@ -125,7 +131,7 @@ export class Pools {
     pool.rules = poolRules(pool.start, pool.operator)
     const { rate, breaker, maxQueue } = pool.rules
     pool.tat = carried(before.rate, rate, pool.tat, now)
-    if (!isSame(before.breaker, breaker)) renewBreaker(pool, breaker)
+    if (!isSameBreaker(before.breaker, breaker)) renewBreaker(pool, breaker)
     state.bounds += Number(isBound(maxQueue)) - Number(isBound(before.maxQueue))
     // Whoever waits learns the new rule: by getting in, or by being refused under it.
     if (pool.wanted !== null) pool.wanted = 0
@@ -214,20 +220,6 @@ const NO_BREAKER: BreakerTerms = { failures: 0, failureRate: 0, window: 1, reset
 
 function isBound(maxQueue: number): boolean {
   return maxQueue !== Number.POSITIVE_INFINITY
-}
-
-function isSame(a: BreakerTerms | null, b: BreakerTerms | null): boolean {
-  if (a === null || b === null) return a === b
-  const isEqual = a.failures === b.failures && a.failureRate === b.failureRate
-  return isEqual && a.window === b.window && a.resetMs === b.resetMs
-}
-
-/** Other terms begin anew; passes that were given before count for nothing from here on. */
-function renewBreaker(pool: Pool, terms: BreakerTerms | null): void {
-  const before = pool.breaker ?? pool.oldBreaker
-  pool.oldBreaker = terms === null ? before : null
-  if (terms === null) pool.breaker = null
-  else pool.breaker = before?.renewed(terms) ?? new Breaker(terms)
 }
 
 export function zeros(): Record<JobStatus, number> {

@@ -78,15 +78,16 @@ export class Overlay {
   openDeps(id: string): readonly string[] {
     const fresh = this.added.get(id)
     if (fresh !== undefined)
-      return fresh.deps.map((dep) => dep.id).filter((dep) => this.#opens(dep))
+      return fresh.deps.filter((dep) => this.#opens(dep)).map((dep) => dep.id)
     const seen = this.view.jobs.get(id)
     if (seen === undefined || seen.status === 'success') return []
     return [...seen.edges].filter(([, state]) => state !== 'satisfied').map(([dep]) => dep)
   }
 
   /** Whether a dependency of a job that is only just added may count in a loop. */
-  #opens(dep: string): boolean {
-    return this.view.endOf(dep, this.now) !== 'success'
+  #opens({ id, on }: NewJob['deps'][number]): boolean {
+    const end = this.added.has(id) ? undefined : this.view.endOf(id, this.now)
+    return end === undefined || (on === 'success' && end !== 'success')
   }
 }
 
