@@ -6,7 +6,7 @@ import { victimOf } from '../../core/preempt.ts'
 import { isBefore } from '../../core/rank.ts'
 import { isUrgent, raiseOf, shareOf } from '../../core/settings.ts'
 import type { Board } from './board.ts'
-import type { Pool } from './pools.ts'
+import type { Pool, Tally } from './pools.ts'
 import type { Row } from './row.ts'
 import type { Session } from './session.ts'
 
@@ -22,7 +22,9 @@ export class Slots {
   }
 
   static of(session: Session): Slots {
-    return new Slots(session.ask<SlotColumns>('slots'))
+    const found = session.ask<{ holder: string; line: number; count: number }>('slots')
+    const { lineOf } = session.connection
+    return new Slots(found.map(({ holder, line, count }) => ({ holder, count, ...lineOf(line) })))
   }
 
   add({ holder, pool, type }: Omit<SlotColumns, 'count'>, count: number): void {
@@ -67,17 +69,17 @@ export interface Call {
 /** The ready jobs of one pool and type, read some at a time. */
 export class Queue {
   readonly #session: Session
-  readonly #pool: string
+  readonly #line: number
   readonly type: string
   readonly #chunk: number
   #rows: readonly Row[] = []
   #at = 0
   #isDone = false
 
-  constructor(session: Session, pool: string, type: string, chunk: number) {
+  constructor(session: Session, line: Pick<Tally, 'line' | 'type'>, chunk: number) {
     this.#session = session
-    this.#pool = pool
-    this.type = type
+    this.#line = line.line
+    this.type = line.type
     this.#chunk = chunk
   }
 
@@ -93,7 +95,7 @@ export class Queue {
   #read(): void {
     const last = this.#rows.at(-1)
     const after = [last?.rank ?? -(2 ** 53), last?.seq ?? 0]
-    this.#rows = this.#session.rows('ready', this.#pool, this.type, ...after, this.#chunk)
+    this.#rows = this.#session.rows('ready', this.#line, ...after, this.#chunk)
     this.#at = 0
     this.#isDone = this.#rows.length < this.#chunk
   }

@@ -1,4 +1,4 @@
-// Owns a job as a row of the file: which column holds what, and how it reads as a StoredJob.
+// Owns a job as rows of the file: which column holds what, and how it reads as a StoredJob.
 // May never be kept beyond the transaction that read it: the file is the truth.
 
 import type {
@@ -12,6 +12,7 @@ import type {
   StoredJob,
   Terms,
 } from '../../core/job.ts'
+import { hasEnded } from '../../core/job.ts'
 import type { Value } from './driver.ts'
 import { pack, unpack } from './pack.ts'
 
@@ -24,6 +25,7 @@ export interface Row {
   readonly id: string
   readonly type: string
   readonly pool: string
+  readonly line: number
   readonly flow: string | undefined
   readonly termsAt: number
   readonly terms: Terms
@@ -72,16 +74,23 @@ export interface Row {
   error: ErrorData | undefined
   log: readonly Attempt[]
   result: string | undefined
-  /** What the file says of the columns that can change, in their order; null for a new row. */
-  saved: readonly Value[] | null
+  /** Where the file has it, and what it says there of the columns that can change. */
+  saved: Saved | null
 }
 
-/** Columns that are written once. */
+/** `live` until it has ended and holds no slot; `past` from then on. */
+export type Table = 'live' | 'past'
+
+export interface Saved {
+  readonly table: Table
+  readonly values: readonly Value[]
+}
+
+/** The columns of `job`: written once. */
 export const FIXED = [
   'seq',
   'id',
-  'type',
-  'pool',
+  'line',
   'flow',
   'terms',
   'priority',
@@ -95,8 +104,13 @@ export const FIXED = [
   'payload',
 ] as const
 
-/** Columns that change, each with what it is of a row. */
+/** Columns that change, each with what it is of a row. The first ones are those of `live` alone. */
 const CHANGING = [
+  ['again', (row) => row.again],
+  ['lease', (row) => row.lease?.number ?? null],
+  ['holder', (row) => row.lease?.holder ?? null],
+  ['hold', (row) => Number(row.lease?.hold ?? false)],
+  ['evictor', (row) => row.evictor ?? null],
   ['status', (row) => row.status],
   ['rev', (row) => row.rev],
   ['weight', (row) => row.weight],
@@ -106,47 +120,55 @@ const CHANGING = [
   ['starts', (row) => row.starts],
   ['attempts', (row) => row.attempts],
   ['lost', (row) => row.lost],
-  ['preempted', (row) => row.preempted],
-  ['attempts_before', (row) => row.attemptsBefore],
-  ['lost_before', (row) => row.lostBefore],
-  ['lease', (row) => row.lease?.number ?? null],
-  ['holder', (row) => row.lease?.holder ?? null],
-  ['hold', (row) => Number(row.lease?.hold ?? false)],
   ['deadline', (row) => row.deadline],
   ['available_at', (row) => row.availableAt],
   ['ready_at', (row) => row.readyAt],
   ['started_at', (row) => row.startedAt],
   ['finished_at', (row) => row.finishedAt],
-  ['unknown', (row) => Number(row.unknown)],
-  ['evictor', (row) => row.evictor ?? null],
-  ['victim', (row) => row.victim ?? null],
-  ['displaced', (row) => Number(row.displaced)],
-  ['stuck', (row) => Number(row.stuck)],
-  ['pass', (row) => row.pass],
-  ['keep_rank', (row) => Number(row.keepRank)],
-  ['again', (row) => row.again],
-  ['keep_ms', (row) => row.keepMs],
-  ['parked', (row) => Number(row.parked)],
-  ['in_lane', (row) => Number(row.inLane)],
   ['code', (row) => row.code ?? null],
-  ['cause', (row) => row.cause ?? null],
   ['error', (row) => (row.error === undefined ? null : JSON.stringify(row.error))],
-  ['log', (row) => (row.log.length === 0 ? null : JSON.stringify(row.log))],
+  ['log', closedLogOf],
   ['result', (row) => row.result ?? null],
+  ['more', moreOf],
 ] as const satisfies readonly (readonly [column: string, of: (row: Row) => Value])[]
 
-export const CHANGES: readonly string[] = CHANGING.map(([column]) => column)
+const LIVE_ALONE = 5
+
+/** What is read of a column of `live` where there is none: nobody holds what is over. */
+const NOBODYS = ['0', 'NULL', 'NULL', '0', 'NULL']
+
+export const CHANGES: Readonly<Record<Table, readonly string[]>> = {
+  live: CHANGING.map(([column]) => column),
+  past: CHANGING.slice(LIVE_ALONE).map(([column]) => column),
+}
+
+/** What columns are where nothing is said of them; undefined for one that is always said. */
+const USUAL: Readonly<Record<string, Value>> = { rev: 1 }
+const UNUSUAL: readonly string[] = 'seq id line terms priority created_at status weight rank'.split(
+  ' ',
+)
+const usualOf = (column: string) => (UNUSUAL.includes(column) ? undefined : (USUAL[column] ?? 0))
+
+export const USUALS: Readonly<Record<Table | 'job', readonly (Value | undefined)[]>> = {
+  job: FIXED.map(usualOf),
+  live: CHANGES.live.map(usualOf),
+  past: CHANGES.past.map(usualOf),
+}
 
 const NO_DEPS: readonly Dep[] = Object.freeze([])
 const NO_ATTEMPTS: readonly Attempt[] = Object.freeze([])
 
-function fixedOf(row: Row): Value[] {
+/** In which table a row belongs, as it is now. */
+export function tableOf({ status, lease }: Row): Table {
+  return hasEnded(status) && lease === undefined ? 'past' : 'live'
+}
+
+export function fixedOf(row: Row): Value[] {
   const { flow, deps, depMode, key, lane, payload } = row
   return [
     row.seq,
     row.id,
-    row.type,
-    row.pool,
+    row.line,
     flow ?? null,
     row.termsAt,
     row.priority,
@@ -161,38 +183,57 @@ function fixedOf(row: Row): Value[] {
   ]
 }
 
-/** What the columns of a new row are where nothing is said of them. */
-const USUAL: Readonly<Record<string, Value>> = { rev: 1, pass: -1 }
-/** Columns without a default. */
-const UNUSUAL: readonly string[] =
-  'seq id type pool terms priority created_at status weight rank'.split(' ')
-
-const NEW = [...FIXED, ...CHANGES].map((column) => {
-  return [column, UNUSUAL.includes(column) ? undefined : (USUAL[column] ?? 0)] as const
-})
-
-/** The columns of a new row that have to be said, and what they are. */
-export function newOf(row: Row, changing: readonly Value[]): readonly [string[], Value[]] {
-  const columns: string[] = []
-  const values: Value[] = []
-  const all = [...fixedOf(row), ...changing]
-  for (let at = 0; at < all.length; at += 1) {
-    const [column, usual] = NEW[at] as (typeof NEW)[number]
-    const value = all[at] as Value
-    if (value === null || value === usual) continue
-    columns.push(column)
-    values.push(value)
-  }
-  return [columns, values]
-}
-
-export function changingOf(row: Row): Value[] {
-  const values: Value[] = new Array(CHANGING.length)
-  for (let at = 0; at < CHANGING.length; at += 1) {
-    values[at] = (CHANGING[at] as (typeof CHANGING)[number])[1](row)
+export function changingOf(row: Row, table: Table): Value[] {
+  const first = table === 'live' ? 0 : LIVE_ALONE
+  const values: Value[] = new Array(CHANGING.length - first)
+  for (let at = first; at < CHANGING.length; at += 1) {
+    values[at - first] = (CHANGING[at] as (typeof CHANGING)[number])[1](row)
   }
   return values
 }
+
+/** The attempt that runs is not written: it is what the row itself says. */
+function closedLogOf({ log, status }: Row): Value {
+  const closed = status === 'running' ? log.length - 1 : log.length
+  if (closed <= 0) return null
+  return JSON.stringify(closed === log.length ? log : log.slice(0, closed))
+}
+
+/** What most jobs have nothing to say of. */
+function moreOf(row: Row): Value {
+  const { cause, victim, preempted, attemptsBefore, lostBefore, unknown, displaced } = row
+  const { stuck, pass, keepRank, keepMs, parked, inLane } = row
+  const isPlain =
+    cause === undefined &&
+    victim === undefined &&
+    preempted === 0 &&
+    attemptsBefore === 0 &&
+    lostBefore === 0 &&
+    !(unknown || displaced || stuck || keepRank || parked || inLane) &&
+    pass < 0 &&
+    keepMs === 0
+  if (isPlain) return null
+  return JSON.stringify({
+    cause,
+    victim,
+    preempted: preempted || undefined,
+    attemptsBefore: attemptsBefore || undefined,
+    lostBefore: lostBefore || undefined,
+    unknown: unknown || undefined,
+    displaced: displaced || undefined,
+    stuck: stuck || undefined,
+    pass: pass < 0 ? undefined : pass,
+    keepRank: keepRank || undefined,
+    keepMs: keepMs || undefined,
+    parked: parked || undefined,
+    inLane: inLane || undefined,
+  })
+}
+
+type More = Partial<
+  Pick<Row, 'cause' | 'victim' | 'preempted' | 'attemptsBefore' | 'lostBefore' | 'unknown'> &
+    Pick<Row, 'displaced' | 'stuck' | 'pass' | 'keepRank' | 'keepMs' | 'parked' | 'inLane'>
+>
 
 function optional(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined
@@ -201,14 +242,15 @@ function optional(value: unknown): string | undefined {
 /** What a job begins with, before its edges are drawn and its gates are asked. */
 export function rowOf(
   job: NewJob,
-  given: { readonly seq: number; readonly now: number; readonly weight: number; termsAt: number },
+  given: Readonly<Record<'seq' | 'now' | 'weight' | 'termsAt' | 'line', number>>,
 ): Row {
-  const { seq, now, weight, termsAt } = given
+  const { seq, now, weight, termsAt, line } = given
   return {
     seq,
     id: job.id,
     type: job.type,
     pool: job.pool,
+    line,
     flow: job.flow,
     termsAt,
     terms: job.terms,
@@ -225,7 +267,17 @@ export function rowOf(
   }
 }
 
-type Fixed = 'seq' | 'id' | 'type' | 'pool' | 'flow' | 'termsAt' | 'terms' | 'priority' | 'deps'
+type Fixed =
+  | 'seq'
+  | 'id'
+  | 'type'
+  | 'pool'
+  | 'line'
+  | 'flow'
+  | 'termsAt'
+  | 'terms'
+  | 'priority'
+  | 'deps'
 type AlsoFixed = 'depMode' | 'key' | 'keyForMs' | 'lane' | 'enqueueTimeoutMs' | 'createdAt'
 
 function beginning(
@@ -272,13 +324,21 @@ function beginning(
   }
 }
 
-const COLUMNS = [...FIXED, ...CHANGES]
+const COLUMNS = [...FIXED, ...CHANGES.live]
 
 /**
- * A row as one text. An object of 50 columns takes libsql 23 us to make and node:sqlite 7; this,
- * with the reading of it, takes 6 and 4.
+ * A row as one text. An object of 40 columns takes libsql 20 us to make and node:sqlite 6; this,
+ * with the reading of it, takes 5 and 3.
  */
-export const PACKED = `json_array(${COLUMNS.map((column) => `job.${column}`).join(', ')}) AS packed`
+export const PACKED: Readonly<Record<Table, string>> = {
+  live: packed(CHANGES.live.map((column) => `live.${column}`)),
+  past: packed([...NOBODYS, ...CHANGES.past.map((column) => `past.${column}`)]),
+}
+
+function packed(changing: readonly string[]): string {
+  const all = [...FIXED.map((column) => `job.${column}`), ...changing]
+  return `json_array(${all.join(', ')}) AS packed`
+}
 
 type Column = (typeof FIXED)[number] | (typeof CHANGING)[number][0]
 
@@ -291,17 +351,31 @@ export function columnsOf(found: unknown): readonly unknown[] {
   return JSON.parse((found as { readonly packed: string }).packed)
 }
 
-/** A row as it was read. `terms` are looked up by number: most jobs share theirs. */
-export function readRow(c: readonly unknown[], termsOf: (at: number) => Terms): Row {
-  const lease = c[AT.lease] as number | null
-  return {
+/** Where rows look up what they share. */
+export interface Shared {
+  termsOf(at: number): Terms
+  lineOf(at: number): { readonly pool: string; readonly type: string }
+}
+
+const NOTHING_MORE: More = Object.freeze({})
+
+/** A row as it was read. */
+export function readRow(c: readonly unknown[], shared: Shared): Row {
+  const number = c[AT.lease] as number | null
+  const holder = c[AT.holder] as string
+  const status = c[AT.status] as JobStatus
+  const more: More = c[AT.more] === null ? NOTHING_MORE : JSON.parse(c[AT.more] as string)
+  const { pool, type } = shared.lineOf(c[AT.line] as number)
+  const isPast = hasEnded(status) && number === null
+  const row: Row = {
     seq: c[AT.seq] as number,
     id: c[AT.id] as string,
-    type: c[AT.type] as string,
-    pool: c[AT.pool] as string,
+    type,
+    pool,
+    line: c[AT.line] as number,
     flow: optional(c[AT.flow]),
     termsAt: c[AT.terms] as number,
-    terms: termsOf(c[AT.terms] as number),
+    terms: shared.termsOf(c[AT.terms] as number),
     priority: c[AT.priority] as number,
     deps: c[AT.deps] === null ? NO_DEPS : JSON.parse(c[AT.deps] as string),
     depMode: c[AT.dep_mode] === null ? 'all' : JSON.parse(c[AT.dep_mode] as string),
@@ -311,7 +385,7 @@ export function readRow(c: readonly unknown[], termsOf: (at: number) => Terms): 
     enqueueTimeoutMs: c[AT.enqueue_timeout_ms] as number,
     createdAt: c[AT.created_at] as number,
     payload: optional(c[AT.payload]),
-    status: c[AT.status] as JobStatus,
+    status,
     rev: c[AT.rev] as number,
     weight: c[AT.weight] as number,
     rank: c[AT.rank] as number,
@@ -320,36 +394,43 @@ export function readRow(c: readonly unknown[], termsOf: (at: number) => Terms): 
     starts: c[AT.starts] as number,
     attempts: c[AT.attempts] as number,
     lost: c[AT.lost] as number,
-    preempted: c[AT.preempted] as number,
-    attemptsBefore: c[AT.attempts_before] as number,
-    lostBefore: c[AT.lost_before] as number,
-    lease:
-      lease === null
-        ? undefined
-        : { holder: c[AT.holder] as string, number: lease, hold: c[AT.hold] === 1 },
+    preempted: more.preempted ?? 0,
+    attemptsBefore: more.attemptsBefore ?? 0,
+    lostBefore: more.lostBefore ?? 0,
+    lease: number === null ? undefined : { holder, number, hold: c[AT.hold] === 1 },
     deadline: c[AT.deadline] as number,
     availableAt: c[AT.available_at] as number,
     readyAt: c[AT.ready_at] as number,
     startedAt: c[AT.started_at] as number,
     finishedAt: c[AT.finished_at] as number,
-    unknown: c[AT.unknown] === 1,
+    unknown: more.unknown ?? false,
     evictor: optional(c[AT.evictor]),
-    victim: optional(c[AT.victim]),
-    displaced: c[AT.displaced] === 1,
-    stuck: c[AT.stuck] === 1,
-    pass: c[AT.pass] as number,
-    keepRank: c[AT.keep_rank] === 1,
+    victim: more.victim,
+    displaced: more.displaced ?? false,
+    stuck: more.stuck ?? false,
+    pass: more.pass ?? -1,
+    keepRank: more.keepRank ?? false,
     again: c[AT.again] as 0 | 1 | 2,
-    keepMs: c[AT.keep_ms] as number,
-    parked: c[AT.parked] === 1,
-    inLane: c[AT.in_lane] === 1,
+    keepMs: more.keepMs ?? 0,
+    parked: more.parked ?? false,
+    inLane: more.inLane ?? false,
     code: optional(c[AT.code]),
-    cause: optional(c[AT.cause]),
+    cause: more.cause,
     error: c[AT.error] === null ? undefined : JSON.parse(c[AT.error] as string),
     log: c[AT.log] === null ? NO_ATTEMPTS : JSON.parse(c[AT.log] as string),
     result: optional(c[AT.result]),
-    saved: c.slice(FIXED.length) as Value[],
+    saved: {
+      table: isPast ? 'past' : 'live',
+      values: c.slice(FIXED.length + (isPast ? LIVE_ALONE : 0)) as Value[],
+    },
   }
+  if (status === 'running') row.log = [...row.log, openAttemptOf(row, holder)]
+  return row
+}
+
+/** The attempt that runs: no column of its own says it again. */
+export function openAttemptOf({ starts, startedAt, readyAt }: Row, worker: string): Attempt {
+  return { attempt: starts, startedAt, queuedMs: startedAt - readyAt, worker }
 }
 
 /** A row as the port shows it: a copy, which stays as it is. */
