@@ -229,7 +229,7 @@ export class Board {
 
   /** Tells the dependents of an end: at once where they are few, else a chunk per call. */
   fanOut(end: Row): void {
-    if (this.session.first('anyOpenEdge', end.id) === undefined) return
+    if (!this.graph.isWaitedFor(end.id)) return
     this.session.run('addFanOut', end.seq)
     this.continueFanOuts()
   }

@@ -21,6 +21,9 @@ export interface Line {
   readonly type: string
 }
 
+/** Statements kept ready: those by name, and what rows have been written with. */
+const MOST_STATEMENTS = 1_000
+
 export class Connection implements Shared {
   readonly db: Database
   /** Taken by the write transaction that comes next; put back only once that is committed. */
@@ -51,6 +54,7 @@ export class Connection implements Shared {
   statement(sql: string): Statement {
     let known = this.#statements.get(sql)
     if (known === undefined) {
+      if (this.#statements.size >= MOST_STATEMENTS) this.#statements.clear()
       known = this.db.prepare(sql)
       this.#statements.set(sql, known)
     }

@@ -107,35 +107,26 @@ export const FIXED = [
 /** Columns that change, each with what it is of a row. The first ones are those of `live` alone. */
 const CHANGING = [
   ['again', (row) => row.again],
+  ['due_at', (row) => (row.status === 'pending' ? row.availableAt : 0)],
   ['lease', (row) => row.lease?.number ?? null],
   ['holder', (row) => row.lease?.holder ?? null],
   ['hold', (row) => Number(row.lease?.hold ?? false)],
   ['evictor', (row) => row.evictor ?? null],
   ['status', (row) => row.status],
-  ['rev', (row) => row.rev],
-  ['weight', (row) => row.weight],
   ['rank', (row) => row.rank],
   ['needs', (row) => row.needs],
   ['open', (row) => row.open],
-  ['starts', (row) => row.starts],
-  ['attempts', (row) => row.attempts],
-  ['lost', (row) => row.lost],
   ['deadline', (row) => row.deadline],
-  ['available_at', (row) => row.availableAt],
-  ['ready_at', (row) => row.readyAt],
-  ['started_at', (row) => row.startedAt],
-  ['finished_at', (row) => row.finishedAt],
   ['code', (row) => row.code ?? null],
+  ['figures', figuresOf],
   ['error', (row) => (row.error === undefined ? null : JSON.stringify(row.error))],
-  ['log', closedLogOf],
   ['result', (row) => row.result ?? null],
-  ['more', moreOf],
 ] as const satisfies readonly (readonly [column: string, of: (row: Row) => Value])[]
 
-const LIVE_ALONE = 5
+const LIVE_ALONE = 6
 
 /** What is read of a column of `live` where there is none: nobody holds what is over. */
-const NOBODYS = ['0', 'NULL', 'NULL', '0', 'NULL']
+const NOBODYS = ['0', '0', 'NULL', 'NULL', '0', 'NULL']
 
 export const CHANGES: Readonly<Record<Table, readonly string[]>> = {
   live: CHANGING.map(([column]) => column),
@@ -157,6 +148,7 @@ export const USUALS: Readonly<Record<Table | 'job', readonly (Value | undefined)
 
 const NO_DEPS: readonly Dep[] = Object.freeze([])
 const NO_ATTEMPTS: readonly Attempt[] = Object.freeze([])
+const NO_PACKED: readonly PackedAttempt[] = Object.freeze([])
 
 /** In which table a row belongs, as it is now. */
 export function tableOf({ status, lease }: Row): Table {
@@ -192,15 +184,71 @@ export function changingOf(row: Row, table: Table): Value[] {
   return values
 }
 
-/** The attempt that runs is not written: it is what the row itself says. */
-function closedLogOf({ log, status }: Row): Value {
+/** What no statement asks for; schema.ts knows some of the places. */
+function figuresOf(row: Row): string {
+  const { rev, weight, starts, attempts, lost, log, status } = row
+  const { availableAt, readyAt, startedAt, finishedAt } = row
+  const times = `${availableAt},${readyAt},${startedAt},${finishedAt}`
+  const numbers = `${rev},${weight},${starts},${attempts},${lost},${times}`
+  const more = moreOf(row)
+  // The attempt that runs is not written: it is what the row itself says.
   const closed = status === 'running' ? log.length - 1 : log.length
-  if (closed <= 0) return null
-  return JSON.stringify(closed === log.length ? log : log.slice(0, closed))
+  if (closed <= 0 && more === undefined) return `[${numbers}]`
+  const attemptsMade = JSON.stringify(log.slice(0, Math.max(0, closed)).map(packAttempt))
+  if (more === undefined) return `[${numbers},${attemptsMade}]`
+  return `[${numbers},${attemptsMade},${JSON.stringify(more)}]`
+}
+
+type Figures = [
+  rev: number,
+  weight: number,
+  starts: number,
+  attempts: number,
+  lost: number,
+  availableAt: number,
+  readyAt: number,
+  startedAt: number,
+  finishedAt: number,
+  log?: readonly PackedAttempt[],
+  more?: More,
+]
+
+/** An attempt as a list; what it has not is left out at the end, or is 0 where nothing else can be. */
+type PackedAttempt = [
+  attempt: number,
+  startedAt: number,
+  queuedMs: number,
+  worker: string,
+  callMs?: number,
+  outcome?: Attempt['outcome'] | 0,
+  code?: string,
+]
+
+function packAttempt(made: Attempt): PackedAttempt {
+  const { attempt, startedAt, queuedMs, worker, callMs, outcome, code } = made
+  const packed: PackedAttempt = [attempt, startedAt, queuedMs, worker]
+  if (callMs === undefined) return packed
+  packed.push(callMs)
+  if (outcome !== undefined || code !== undefined) packed.push(outcome ?? 0)
+  if (code !== undefined) packed.push(code)
+  return packed
+}
+
+function unpackAttempt(packed: PackedAttempt): Attempt {
+  const [attempt, startedAt, queuedMs, worker, callMs, outcome = 0, code] = packed
+  return {
+    attempt,
+    startedAt,
+    queuedMs,
+    worker,
+    ...(callMs === undefined ? {} : { callMs }),
+    ...(outcome === 0 ? {} : { outcome }),
+    ...(code === undefined ? {} : { code }),
+  }
 }
 
 /** What most jobs have nothing to say of. */
-function moreOf(row: Row): Value {
+function moreOf(row: Row): More | undefined {
   const { cause, victim, preempted, attemptsBefore, lostBefore, unknown, displaced } = row
   const { stuck, pass, keepRank, keepMs, parked, inLane } = row
   const isPlain =
@@ -212,8 +260,8 @@ function moreOf(row: Row): Value {
     !(unknown || displaced || stuck || keepRank || parked || inLane) &&
     pass < 0 &&
     keepMs === 0
-  if (isPlain) return null
-  return JSON.stringify({
+  if (isPlain) return undefined
+  return {
     cause,
     victim,
     preempted: preempted || undefined,
@@ -227,13 +275,13 @@ function moreOf(row: Row): Value {
     keepMs: keepMs || undefined,
     parked: parked || undefined,
     inLane: inLane || undefined,
-  })
+  }
 }
 
-type More = Partial<
-  Pick<Row, 'cause' | 'victim' | 'preempted' | 'attemptsBefore' | 'lostBefore' | 'unknown'> &
-    Pick<Row, 'displaced' | 'stuck' | 'pass' | 'keepRank' | 'keepMs' | 'parked' | 'inLane'>
->
+type Rare =
+  | ('cause' | 'victim' | 'preempted' | 'attemptsBefore' | 'lostBefore' | 'unknown')
+  | ('displaced' | 'stuck' | 'pass' | 'keepRank' | 'keepMs' | 'parked' | 'inLane')
+type More = { readonly [Name in Rare]?: Row[Name] | undefined }
 
 function optional(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined
@@ -364,8 +412,10 @@ export function readRow(c: readonly unknown[], shared: Shared): Row {
   const number = c[AT.lease] as number | null
   const holder = c[AT.holder] as string
   const status = c[AT.status] as JobStatus
-  const more: More = c[AT.more] === null ? NOTHING_MORE : JSON.parse(c[AT.more] as string)
   const { pool, type } = shared.lineOf(c[AT.line] as number)
+  const figures = JSON.parse(c[AT.figures] as string) as Figures
+  const [rev, weight, starts, attempts, lost, availableAt, readyAt, startedAt, finishedAt] = figures
+  const [log = NO_PACKED, more = NOTHING_MORE] = figures.slice(9) as [PackedAttempt[]?, More?]
   const isPast = hasEnded(status) && number === null
   const row: Row = {
     seq: c[AT.seq] as number,
@@ -386,23 +436,23 @@ export function readRow(c: readonly unknown[], shared: Shared): Row {
     createdAt: c[AT.created_at] as number,
     payload: optional(c[AT.payload]),
     status,
-    rev: c[AT.rev] as number,
-    weight: c[AT.weight] as number,
+    rev,
+    weight,
     rank: c[AT.rank] as number,
     needs: c[AT.needs] as number,
     open: c[AT.open] as number,
-    starts: c[AT.starts] as number,
-    attempts: c[AT.attempts] as number,
-    lost: c[AT.lost] as number,
+    starts,
+    attempts,
+    lost,
     preempted: more.preempted ?? 0,
     attemptsBefore: more.attemptsBefore ?? 0,
     lostBefore: more.lostBefore ?? 0,
     lease: number === null ? undefined : { holder, number, hold: c[AT.hold] === 1 },
     deadline: c[AT.deadline] as number,
-    availableAt: c[AT.available_at] as number,
-    readyAt: c[AT.ready_at] as number,
-    startedAt: c[AT.started_at] as number,
-    finishedAt: c[AT.finished_at] as number,
+    availableAt,
+    readyAt,
+    startedAt,
+    finishedAt,
     unknown: more.unknown ?? false,
     evictor: optional(c[AT.evictor]),
     victim: more.victim,
@@ -417,7 +467,7 @@ export function readRow(c: readonly unknown[], shared: Shared): Row {
     code: optional(c[AT.code]),
     cause: more.cause,
     error: c[AT.error] === null ? undefined : JSON.parse(c[AT.error] as string),
-    log: c[AT.log] === null ? NO_ATTEMPTS : JSON.parse(c[AT.log] as string),
+    log: log.length === 0 ? NO_ATTEMPTS : log.map(unpackAttempt),
     result: optional(c[AT.result]),
     saved: {
       table: isPast ? 'past' : 'live',

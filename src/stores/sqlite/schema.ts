@@ -4,6 +4,9 @@
 import { AxError } from '../../core/errors.ts'
 import type { Columns, Database } from './driver.ts'
 
+/** Where in `figures` these are: see row.ts. */
+const [STARTS, FINISHED_AT] = [2, 8]
+
 /**
  * What each version adds to the one before it. Columns are named as in the docs; instants are
  * epoch milliseconds, 0 for none; `again` is 1 for a retry that is not due, 2 for one that the
@@ -11,8 +14,9 @@ import type { Columns, Database } from './driver.ts'
  *
  * A job is in two tables. `job` is what was submitted, written once. How it is now is in `live`
  * until it has ended and holds no slot, and from then on in `past`: so a start rewrites a narrow
- * row, and no payload; what is over burdens no index of what is not. A `line` is all jobs of one
- * type in one pool, and how many there are in each state. A `batch` is the log of one transaction.
+ * row, and no payload; what is over burdens no index of what is not. What no statement asks for is
+ * in `figures`, a list: a column costs more than a number in a text. A `line` is all jobs of one type in one pool, and how many there are in each state. A `batch` is
+ * the log of one transaction.
  */
 const STEPS: readonly string[] = [
   `
@@ -77,66 +81,44 @@ CREATE TABLE live (
   seq INTEGER PRIMARY KEY,
   line INTEGER NOT NULL,
   status TEXT NOT NULL,
-  rev INTEGER NOT NULL DEFAULT 1,
-  weight INTEGER NOT NULL,
   rank INTEGER NOT NULL,
   needs INTEGER NOT NULL DEFAULT 0,
   open INTEGER NOT NULL DEFAULT 0,
   lane TEXT,
   again INTEGER NOT NULL DEFAULT 0,
+  due_at INTEGER NOT NULL DEFAULT 0,
   lease INTEGER,
   holder TEXT,
   hold INTEGER NOT NULL DEFAULT 0,
   evictor TEXT,
-  starts INTEGER NOT NULL DEFAULT 0,
-  attempts INTEGER NOT NULL DEFAULT 0,
-  lost INTEGER NOT NULL DEFAULT 0,
   deadline INTEGER NOT NULL DEFAULT 0,
-  available_at INTEGER NOT NULL DEFAULT 0,
-  ready_at INTEGER NOT NULL DEFAULT 0,
-  started_at INTEGER NOT NULL DEFAULT 0,
-  finished_at INTEGER NOT NULL DEFAULT 0,
   code TEXT,
+  figures TEXT NOT NULL,
   error TEXT,
-  log TEXT,
-  result TEXT,
-  more TEXT
+  result TEXT
 );
 CREATE INDEX live_status ON live (status) WHERE status NOT IN ('ready', 'running');
 CREATE INDEX live_code ON live (code) WHERE code IS NOT NULL;
 CREATE INDEX live_ready ON live (line, rank, seq) WHERE status = 'ready';
-CREATE INDEX live_due ON live (again, available_at, seq) WHERE status = 'pending';
+CREATE INDEX live_due ON live (again, due_at, seq) WHERE status = 'pending';
 CREATE INDEX live_again ON live (rank, seq) WHERE again = 2;
 CREATE INDEX live_lane ON live (lane, rank, seq) WHERE status = 'waiting' AND needs = 0;
 CREATE INDEX live_doomed ON live (seq) WHERE status = 'waiting' AND open < needs;
-CREATE INDEX live_held ON live (holder, line, lease) WHERE lease IS NOT NULL;
+CREATE INDEX live_held ON live (holder, line, deadline) WHERE lease IS NOT NULL;
 CREATE INDEX live_waits ON live (deadline, seq)
-  WHERE deadline > 0 AND status IN ('waiting', 'pending', 'ready');
-CREATE INDEX live_ends ON live (deadline, seq)
-  WHERE deadline > 0 AND status IN ('running', 'success', 'failed', 'cancelled');
+  WHERE deadline > 0 AND lease IS NULL;
 
 CREATE TABLE past (
   seq INTEGER PRIMARY KEY,
-  line INTEGER NOT NULL,
   status TEXT NOT NULL,
-  rev INTEGER NOT NULL DEFAULT 1,
-  weight INTEGER NOT NULL,
   rank INTEGER NOT NULL,
   needs INTEGER NOT NULL DEFAULT 0,
   open INTEGER NOT NULL DEFAULT 0,
-  starts INTEGER NOT NULL DEFAULT 0,
-  attempts INTEGER NOT NULL DEFAULT 0,
-  lost INTEGER NOT NULL DEFAULT 0,
   deadline INTEGER NOT NULL DEFAULT 0,
-  available_at INTEGER NOT NULL DEFAULT 0,
-  ready_at INTEGER NOT NULL DEFAULT 0,
-  started_at INTEGER NOT NULL DEFAULT 0,
-  finished_at INTEGER NOT NULL DEFAULT 0,
   code TEXT,
+  figures TEXT NOT NULL,
   error TEXT,
-  log TEXT,
-  result TEXT,
-  more TEXT
+  result TEXT
 );
 CREATE INDEX past_status ON past (status) WHERE status <> 'success';
 CREATE INDEX past_code ON past (code) WHERE code IS NOT NULL;
@@ -238,13 +220,14 @@ CREATE VIEW events AS SELECT
 FROM batch, json_each(batch.entries) AS run, json_each(run.value, '$.jobs') AS job;
 
 CREATE VIEW jobs AS SELECT
-  job.seq, job.id, line.type, line.pool, now.status, job.priority, now.starts, now.code,
+  job.seq, job.id, line.type, line.pool, now.status, job.priority,
+  now.figures ->> ${STARTS} AS starts, now.code,
   now.error ->> '$.message' AS error,
   datetime(job.created_at / 1000, 'unixepoch') AS created,
   CASE WHEN now.status = 'pending'
-    THEN datetime(now.available_at / 1000, 'unixepoch') END AS due,
-  CASE WHEN now.finished_at > 0
-    THEN datetime(now.finished_at / 1000, 'unixepoch') END AS finished,
+    THEN datetime(now.due_at / 1000, 'unixepoch') END AS due,
+  CASE WHEN now.figures ->> ${FINISHED_AT} > 0
+    THEN datetime((now.figures ->> ${FINISHED_AT}) / 1000, 'unixepoch') END AS finished,
   now.holder AS worker,
   CASE WHEN now.lease IS NOT NULL
     THEN datetime(now.deadline / 1000, 'unixepoch') END AS leased_until,
@@ -252,12 +235,11 @@ CREATE VIEW jobs AS SELECT
     WHERE edge.job = job.seq AND edge.state <> 'satisfied') AS waits_for,
   (SELECT holder.id FROM lane JOIN job AS holder ON holder.seq = lane.holder
     WHERE lane.lane = job.lane AND holder.seq <> job.seq) AS behind,
-  job.key, job.lane, now.more ->> 'cause' AS cause, job.payload, now.result
+  job.key, job.lane, now.figures ->> '$[10].cause' AS cause, job.payload, now.result
 FROM job JOIN line USING (line) JOIN (
-  SELECT seq, status, starts, code, error, available_at, finished_at, holder, lease, deadline,
-    more, result FROM live
-  UNION ALL SELECT seq, status, starts, code, error, available_at, finished_at, NULL, NULL,
-    deadline, more, result FROM past
+  SELECT seq, status, code, error, due_at, holder, lease, deadline, figures, result FROM live
+  UNION ALL
+  SELECT seq, status, code, error, 0, NULL, NULL, deadline, figures, result FROM past
 ) AS now USING (seq);
 `,
 ]

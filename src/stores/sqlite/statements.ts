@@ -5,14 +5,14 @@ import { STATUSES } from '../../core/job.ts'
 import { PACKED } from './row.ts'
 
 const sums = STATUSES.map((status, at) => `${status} = ${status} + (value ->> ${at + 1})`)
-const LIVE = `('waiting', 'pending', 'ready')`
-const QUIET = `('running', 'success', 'failed', 'cancelled')`
 /** Whole jobs, for readRow: of those that live, of those that are over, and of both. */
 export const LIVING = `SELECT ${PACKED.live} FROM live JOIN job USING (seq)`
 export const OVER = `SELECT ${PACKED.past} FROM past JOIN job USING (seq)`
 const both = (condition: string) =>
   `SELECT ${PACKED.live} FROM job JOIN live USING (seq) WHERE ${condition} UNION ALL
     SELECT ${PACKED.past} FROM job JOIN past USING (seq) WHERE ${condition}`
+/** Where in `figures` the weight is. */
+const WEIGHT = 1
 const IDS = '(SELECT value FROM json_each(?1))'
 /** How a job that an edge names or comes from is now. */
 const NOW = '(SELECT seq, status FROM live UNION ALL SELECT seq, status FROM past)'
@@ -54,30 +54,30 @@ export const SQL = {
   ahead: `SELECT count(*) AS count FROM (SELECT 1 FROM live WHERE status = 'ready' AND line = ?
     AND (rank, seq) < (?, ?) LIMIT ?)`,
   anyPending: `SELECT 1 FROM live WHERE status = 'pending' LIMIT 1`,
-  due: `${LIVING} WHERE live.status = 'pending' AND live.again = ? AND live.available_at <= ?
-    ORDER BY live.available_at, live.seq LIMIT ?`,
-  nextDue: `SELECT available_at AS at FROM live WHERE status = 'pending' AND again = ?
-    ORDER BY available_at LIMIT 1`,
+  due: `${LIVING} WHERE live.status = 'pending' AND live.again = ? AND live.due_at <= ?
+    ORDER BY live.due_at, live.seq LIMIT ?`,
+  nextDue: `SELECT due_at AS at FROM live WHERE status = 'pending' AND again = ?
+    ORDER BY due_at LIMIT 1`,
   held: `${LIVING} WHERE live.again = 2 ORDER BY live.rank, live.seq LIMIT ?`,
   heldCount: 'SELECT count(*) AS count FROM (SELECT 1 FROM live WHERE again = 2 LIMIT ?)',
   dueCount: `SELECT count(*) AS count FROM live
-    WHERE status = 'pending' AND again = 1 AND available_at <= ?`,
+    WHERE status = 'pending' AND again = 1 AND due_at <= ?`,
   heldBefore: `SELECT count(*) AS count FROM (SELECT 1 FROM live WHERE again = 2
     AND (rank, seq) < (?, ?) LIMIT ?)`,
   dueBefore: `SELECT count(*) AS count FROM (SELECT 1 FROM live WHERE status = 'pending'
-    AND again = 1 AND available_at <= ? AND (rank, seq) < (?, ?) LIMIT ?)`,
+    AND again = 1 AND due_at <= ? AND (rank, seq) < (?, ?) LIMIT ?)`,
   laneNext: `${LIVING} WHERE live.status = 'waiting' AND live.needs = 0 AND live.lane = ?
     ORDER BY live.rank, live.seq LIMIT 1`,
-  waits: `${LIVING} WHERE live.deadline > 0 AND live.status IN ${LIVE} AND live.deadline <= ?
+  waits: `${LIVING} WHERE live.deadline > 0 AND live.lease IS NULL AND live.deadline <= ?
     ORDER BY live.deadline, live.seq LIMIT ?`,
-  ends: `${LIVING} WHERE live.deadline > 0 AND live.status IN ${QUIET} AND live.deadline <= ?
+  ends: `${LIVING} WHERE live.lease IS NOT NULL AND live.deadline > 0 AND live.deadline <= ?
     ORDER BY live.deadline, live.seq LIMIT ?`,
   pastEnds: `${OVER} WHERE past.deadline > 0 AND past.deadline <= ?
     ORDER BY past.deadline, past.seq LIMIT ?`,
-  nextWait: `SELECT deadline AS at FROM live WHERE deadline > 0 AND status IN ${LIVE}
+  nextWait: `SELECT deadline AS at FROM live WHERE deadline > 0 AND lease IS NULL
     ORDER BY deadline LIMIT 1`,
-  nextEnd: `SELECT min(at) AS at FROM (SELECT * FROM (SELECT deadline AS at FROM live
-      WHERE deadline > 0 AND status IN ${QUIET} ORDER BY deadline LIMIT 1)
+  nextEnd: `SELECT min(at) AS at FROM (SELECT min(deadline) AS at FROM live
+      WHERE lease IS NOT NULL AND deadline > 0
     UNION ALL SELECT * FROM (SELECT deadline AS at FROM past
       WHERE deadline > 0 ORDER BY deadline LIMIT 1))`,
   createdFrom: 'SELECT created_at AS at FROM job WHERE seq >= ? ORDER BY seq LIMIT 1',
@@ -91,6 +91,7 @@ export const SQL = {
   setEdge: 'UPDATE edge SET state = ? WHERE job = ? AND place = ?',
   openEdges: `SELECT job, place, on_end FROM edge WHERE dep = ? AND cut = 0 AND job > ?
     AND state = 'open' ORDER BY job LIMIT ?`,
+  anyEdge: 'SELECT 1 FROM edge LIMIT 1',
   anyOpenEdge: `SELECT 1 FROM edge WHERE dep = ? AND cut = 0 AND state = 'open' LIMIT 1`,
   deadEdges: `SELECT edge.job, edge.place FROM edge JOIN live ON live.seq = edge.job
     WHERE edge.dep = ? AND edge.cut = 0 AND edge.state = 'dead' AND live.status = 'waiting'
@@ -130,8 +131,7 @@ export const SQL = {
     WHERE found <> 1 LIMIT ?`,
   strays: `SELECT seq FROM ${NOW} AS now WHERE NOT EXISTS
     (SELECT 1 FROM job WHERE job.seq = now.seq) LIMIT ?`,
-  wrongLine: `SELECT id FROM job LEFT JOIN live USING (seq) LEFT JOIN past USING (seq)
-    WHERE job.line <> coalesce(live.line, past.line, job.line) LIMIT ?`,
+  wrongLine: `SELECT id FROM job JOIN live USING (seq) WHERE job.line <> live.line LIMIT ?`,
   wrongWait: `SELECT id FROM live JOIN job USING (seq) WHERE status = 'waiting' AND needs = 0
     AND NOT EXISTS (SELECT 1 FROM lane WHERE lane.lane = live.lane) LIMIT ?`,
   orphans: `SELECT key.key AS key, key.owner AS owner, job.id AS id FROM key
@@ -139,8 +139,8 @@ export const SQL = {
     WHERE job.seq IS NULL OR CASE WHEN key.until > 0 THEN now.status <> 'success'
       ELSE now.status IN ('success', 'failed', 'cancelled') END LIMIT ?`,
   recount: `SELECT line, status, count(*) AS count FROM
-    (SELECT line, status FROM live UNION ALL SELECT line, status FROM past) GROUP BY line, status`,
-  reweigh: `SELECT priority, weight, count(*) AS count FROM live JOIN job USING (seq)
+    (SELECT line, status FROM job JOIN ${NOW} USING (seq)) GROUP BY line, status`,
+  reweigh: `SELECT priority, figures ->> ${WEIGHT} AS weight, count(*) AS count FROM live JOIN job USING (seq)
     WHERE status IN ('waiting', 'pending', 'ready', 'running') GROUP BY priority, weight`,
 
   addFanOut: 'INSERT INTO fan_out (job, next) VALUES (?, 0)',
