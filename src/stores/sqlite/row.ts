@@ -92,15 +92,10 @@ export const FIXED = [
   'id',
   'line',
   'flow',
-  'terms',
-  'priority',
-  'deps',
-  'dep_mode',
   'key',
-  'key_for_ms',
   'lane',
-  'enqueue_timeout_ms',
   'created_at',
+  'said',
   'payload',
 ] as const
 
@@ -156,24 +151,37 @@ export function tableOf({ status, lease }: Row): Table {
 }
 
 export function fixedOf(row: Row): Value[] {
-  const { flow, deps, depMode, key, lane, payload } = row
+  const { seq, id, line, flow, key, lane, createdAt, payload } = row
   return [
-    row.seq,
-    row.id,
-    row.line,
+    seq,
+    id,
+    line,
     flow ?? null,
-    row.termsAt,
-    row.priority,
-    deps.length === 0 ? null : JSON.stringify(deps),
-    depMode === 'all' ? null : JSON.stringify(depMode),
     key ?? null,
-    row.keyForMs,
     lane ?? null,
-    row.enqueueTimeoutMs,
-    row.createdAt,
+    createdAt,
+    saidOf(row),
     payload ?? null,
   ]
 }
+
+/** What was said of a job and no statement asks for; schema.ts knows one of the places. */
+function saidOf(row: Row): string {
+  const { termsAt, priority, keyForMs, enqueueTimeoutMs, depMode, deps } = row
+  const isPlain = keyForMs === 0 && enqueueTimeoutMs === 0 && deps.length === 0
+  if (isPlain && depMode === 'all') return `[${termsAt},${priority}]`
+  const said: Said = [termsAt, priority, keyForMs, enqueueTimeoutMs, depMode, deps]
+  return JSON.stringify(said)
+}
+
+type Said = [
+  termsAt: number,
+  priority: number,
+  keyForMs?: number,
+  enqueueTimeoutMs?: number,
+  depMode?: DepMode,
+  deps?: readonly Dep[],
+]
 
 export function changingOf(row: Row, table: Table): Value[] {
   const first = table === 'live' ? 0 : LIVE_ALONE
@@ -184,17 +192,19 @@ export function changingOf(row: Row, table: Table): Value[] {
   return values
 }
 
-/** What no statement asks for; schema.ts knows some of the places. */
+/** What changes and no statement asks for. Instants are milliseconds since the job was created. */
 function figuresOf(row: Row): string {
   const { rev, weight, starts, attempts, lost, log, status } = row
-  const { availableAt, readyAt, startedAt, finishedAt } = row
-  const times = `${availableAt},${readyAt},${startedAt},${finishedAt}`
+  const { availableAt, readyAt, startedAt, finishedAt, createdAt } = row
+  const since = (time: number) => (time === 0 ? 'null' : time - createdAt)
+  const times = `${since(availableAt)},${since(readyAt)},${since(startedAt)},${since(finishedAt)}`
   const numbers = `${rev},${weight},${starts},${attempts},${lost},${times}`
   const more = moreOf(row)
   // The attempt that runs is not written: it is what the row itself says.
   const closed = status === 'running' ? log.length - 1 : log.length
   if (closed <= 0 && more === undefined) return `[${numbers}]`
-  const attemptsMade = JSON.stringify(log.slice(0, Math.max(0, closed)).map(packAttempt))
+  const made = log.slice(0, Math.max(0, closed)).map((each) => packAttempt(each, createdAt))
+  const attemptsMade = JSON.stringify(made)
   if (more === undefined) return `[${numbers},${attemptsMade}]`
   return `[${numbers},${attemptsMade},${JSON.stringify(more)}]`
 }
@@ -205,10 +215,10 @@ type Figures = [
   starts: number,
   attempts: number,
   lost: number,
-  availableAt: number,
-  readyAt: number,
-  startedAt: number,
-  finishedAt: number,
+  availableAt: number | null,
+  readyAt: number | null,
+  startedAt: number | null,
+  finishedAt: number | null,
   log?: readonly PackedAttempt[],
   more?: More,
 ]
@@ -224,9 +234,9 @@ type PackedAttempt = [
   code?: string,
 ]
 
-function packAttempt(made: Attempt): PackedAttempt {
+function packAttempt(made: Attempt, createdAt: number): PackedAttempt {
   const { attempt, startedAt, queuedMs, worker, callMs, outcome, code } = made
-  const packed: PackedAttempt = [attempt, startedAt, queuedMs, worker]
+  const packed: PackedAttempt = [attempt, startedAt - createdAt, queuedMs, worker]
   if (callMs === undefined) return packed
   packed.push(callMs)
   if (outcome !== undefined || code !== undefined) packed.push(outcome ?? 0)
@@ -234,11 +244,11 @@ function packAttempt(made: Attempt): PackedAttempt {
   return packed
 }
 
-function unpackAttempt(packed: PackedAttempt): Attempt {
-  const [attempt, startedAt, queuedMs, worker, callMs, outcome = 0, code] = packed
+function unpackAttempt(packed: PackedAttempt, createdAt: number): Attempt {
+  const [attempt, since, queuedMs, worker, callMs, outcome = 0, code] = packed
   return {
     attempt,
-    startedAt,
+    startedAt: createdAt + since,
     queuedMs,
     worker,
     ...(callMs === undefined ? {} : { callMs }),
@@ -414,7 +424,12 @@ export function readRow(c: readonly unknown[], shared: Shared): Row {
   const status = c[AT.status] as JobStatus
   const { pool, type } = shared.lineOf(c[AT.line] as number)
   const figures = JSON.parse(c[AT.figures] as string) as Figures
-  const [rev, weight, starts, attempts, lost, availableAt, readyAt, startedAt, finishedAt] = figures
+  const [rev, weight, starts, attempts, lost, available, ready, started, finished] = figures
+  const createdAt = c[AT.created_at] as number
+  const timeOf = (since: number | null) => (since === null ? 0 : createdAt + since)
+  const said = JSON.parse(c[AT.said] as string) as Said
+  const [termsAt, priority, keyForMs = 0, enqueueTimeoutMs = 0, depMode = 'all', deps = NO_DEPS] =
+    said
   const [log = NO_PACKED, more = NOTHING_MORE] = figures.slice(9) as [PackedAttempt[]?, More?]
   const isPast = hasEnded(status) && number === null
   const row: Row = {
@@ -424,16 +439,16 @@ export function readRow(c: readonly unknown[], shared: Shared): Row {
     pool,
     line: c[AT.line] as number,
     flow: optional(c[AT.flow]),
-    termsAt: c[AT.terms] as number,
-    terms: shared.termsOf(c[AT.terms] as number),
-    priority: c[AT.priority] as number,
-    deps: c[AT.deps] === null ? NO_DEPS : JSON.parse(c[AT.deps] as string),
-    depMode: c[AT.dep_mode] === null ? 'all' : JSON.parse(c[AT.dep_mode] as string),
+    termsAt,
+    terms: shared.termsOf(termsAt),
+    priority,
+    deps,
+    depMode,
     key: optional(c[AT.key]),
-    keyForMs: c[AT.key_for_ms] as number,
+    keyForMs,
     lane: optional(c[AT.lane]),
-    enqueueTimeoutMs: c[AT.enqueue_timeout_ms] as number,
-    createdAt: c[AT.created_at] as number,
+    enqueueTimeoutMs,
+    createdAt,
     payload: optional(c[AT.payload]),
     status,
     rev,
@@ -449,10 +464,10 @@ export function readRow(c: readonly unknown[], shared: Shared): Row {
     lostBefore: more.lostBefore ?? 0,
     lease: number === null ? undefined : { holder, number, hold: c[AT.hold] === 1 },
     deadline: c[AT.deadline] as number,
-    availableAt,
-    readyAt,
-    startedAt,
-    finishedAt,
+    availableAt: timeOf(available),
+    readyAt: timeOf(ready),
+    startedAt: timeOf(started),
+    finishedAt: timeOf(finished),
     unknown: more.unknown ?? false,
     evictor: optional(c[AT.evictor]),
     victim: more.victim,
@@ -467,7 +482,7 @@ export function readRow(c: readonly unknown[], shared: Shared): Row {
     code: optional(c[AT.code]),
     cause: more.cause,
     error: c[AT.error] === null ? undefined : JSON.parse(c[AT.error] as string),
-    log: log.length === 0 ? NO_ATTEMPTS : log.map(unpackAttempt),
+    log: log.length === 0 ? NO_ATTEMPTS : log.map((each) => unpackAttempt(each, createdAt)),
     result: optional(c[AT.result]),
     saved: {
       table: isPast ? 'past' : 'live',

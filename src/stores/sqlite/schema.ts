@@ -4,7 +4,8 @@
 import { AxError } from '../../core/errors.ts'
 import type { Columns, Database } from './driver.ts'
 
-/** Where in `figures` these are: see row.ts. */
+/** Where in `said` and in `figures` these are: see row.ts. */
+const PRIORITY = 1
 const [STARTS, FINISHED_AT] = [2, 8]
 
 /**
@@ -15,7 +16,7 @@ const [STARTS, FINISHED_AT] = [2, 8]
  * A job is in two tables. `job` is what was submitted, written once. How it is now is in `live`
  * until it has ended and holds no slot, and from then on in `past`: so a start rewrites a narrow
  * row, and no payload; what is over burdens no index of what is not. What no statement asks for is
- * in `figures`, a list: a column costs more than a number in a text. A `line` is all jobs of one type in one pool, and how many there are in each state. A `batch` is
+ * in `said` and `figures`, which are lists: a column costs more than a number in a text. A `line` is all jobs of one type in one pool, and how many there are in each state. A `batch` is
  * the log of one transaction.
  */
 const STEPS: readonly string[] = [
@@ -62,15 +63,10 @@ CREATE TABLE job (
   id TEXT NOT NULL UNIQUE,
   line INTEGER NOT NULL,
   flow TEXT,
-  terms INTEGER NOT NULL,
-  priority INTEGER NOT NULL,
-  deps TEXT,
-  dep_mode TEXT,
   key TEXT,
-  key_for_ms INTEGER NOT NULL DEFAULT 0,
   lane TEXT,
-  enqueue_timeout_ms INTEGER NOT NULL DEFAULT 0,
   created_at INTEGER NOT NULL,
+  said TEXT NOT NULL,
   payload TEXT
 );
 CREATE INDEX job_line ON job (line);
@@ -220,14 +216,15 @@ CREATE VIEW events AS SELECT
 FROM batch, json_each(batch.entries) AS run, json_each(run.value, '$.jobs') AS job;
 
 CREATE VIEW jobs AS SELECT
-  job.seq, job.id, line.type, line.pool, now.status, job.priority,
+  job.seq, job.id, line.type, line.pool, now.status, job.said ->> ${PRIORITY} AS priority,
   now.figures ->> ${STARTS} AS starts, now.code,
   now.error ->> '$.message' AS error,
   datetime(job.created_at / 1000, 'unixepoch') AS created,
   CASE WHEN now.status = 'pending'
     THEN datetime(now.due_at / 1000, 'unixepoch') END AS due,
   CASE WHEN now.figures ->> ${FINISHED_AT} > 0
-    THEN datetime((now.figures ->> ${FINISHED_AT}) / 1000, 'unixepoch') END AS finished,
+    THEN datetime((job.created_at + (now.figures ->> ${FINISHED_AT})) / 1000, 'unixepoch')
+    END AS finished,
   now.holder AS worker,
   CASE WHEN now.lease IS NOT NULL
     THEN datetime(now.deadline / 1000, 'unixepoch') END AS leased_until,

@@ -33,6 +33,9 @@ type Counts = Record<JobStatus, number>
 /** A wall clock that was set back by less than this stands still; beyond it, it is followed. */
 const STEADY_MS = 60_000
 
+/** As many statements cost less than one that reads a text. */
+const FEW = 3
+
 /** Rows kept from one transaction to the next: some 2 kB each. */
 const MOST_KEPT = 5_000
 
@@ -325,7 +328,8 @@ export class Session {
       if (changes.some((change) => change !== 0)) sums.push([line, ...changes])
     }
     this.#tallies.clear()
-    if (sums.length > 0) this.run('addTallies', JSON.stringify(sums))
+    if (sums.length > FEW) this.run('addTallies', JSON.stringify(sums))
+    else for (const [line, ...changes] of sums) this.run('addTally', ...changes, line as number)
     for (const line of this.#emptied) {
       this.run('dropLine', line)
       this.connection.forgetLines()

@@ -11,8 +11,8 @@ export const OVER = `SELECT ${PACKED.past} FROM past JOIN job USING (seq)`
 const both = (condition: string) =>
   `SELECT ${PACKED.live} FROM job JOIN live USING (seq) WHERE ${condition} UNION ALL
     SELECT ${PACKED.past} FROM job JOIN past USING (seq) WHERE ${condition}`
-/** Where in `figures` the weight is. */
-const WEIGHT = 1
+/** Where in `said` and in `figures` these are: see row.ts. */
+const [PRIORITY, WEIGHT] = [1, 1]
 const IDS = '(SELECT value FROM json_each(?1))'
 /** How a job that an edge names or comes from is now. */
 const NOW = '(SELECT seq, status FROM live UNION ALL SELECT seq, status FROM past)'
@@ -140,7 +140,8 @@ export const SQL = {
       ELSE now.status IN ('success', 'failed', 'cancelled') END LIMIT ?`,
   recount: `SELECT line, status, count(*) AS count FROM
     (SELECT line, status FROM job JOIN ${NOW} USING (seq)) GROUP BY line, status`,
-  reweigh: `SELECT priority, figures ->> ${WEIGHT} AS weight, count(*) AS count FROM live JOIN job USING (seq)
+  reweigh: `SELECT said ->> ${PRIORITY} AS priority, figures ->> ${WEIGHT} AS weight,
+    count(*) AS count FROM live JOIN job USING (seq)
     WHERE status IN ('waiting', 'pending', 'ready', 'running') GROUP BY priority, weight`,
 
   addFanOut: 'INSERT INTO fan_out (job, next) VALUES (?, 0)',
@@ -180,6 +181,8 @@ export const SQL = {
   anyQueued: `SELECT 1 FROM live WHERE status = 'pending'
     UNION ALL SELECT 1 FROM line WHERE ready > 0 LIMIT 1`,
   addTallies: `UPDATE line SET ${sums.join(', ')} FROM json_each(?) WHERE line = value ->> 0`,
+  addTally: `UPDATE line SET ${STATUSES.map((status) => `${status} = ${status} + ?`).join(', ')}
+    WHERE line = ?`,
   dropLine: `DELETE FROM line WHERE line = ? AND ${STATUSES.join(' + ')} = 0`,
   weights: 'SELECT priority, weight, count FROM weighed WHERE count > 0',
   addWeight: `INSERT INTO weighed (priority, weight, count) VALUES (?, ?, ?)
