@@ -2,8 +2,10 @@
 // May never outlive its file; and forgets what it has learnt when a transaction is undone.
 
 import type { Terms } from '../../core/job.ts'
+import type { Shared } from './columns.ts'
 import type { Database, Statement, Value } from './driver.ts'
-import { packTerms, type Row, type Shared, unpackTerms } from './row.ts'
+import { packTerms, unpackTerms } from './figures.ts'
+import type { Row } from './row.ts'
 import type { State } from './state.ts'
 import { SQL, type StatementName } from './statements.ts'
 

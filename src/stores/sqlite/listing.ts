@@ -5,8 +5,9 @@ import { type JobStatus, STATUSES } from '../../core/job.ts'
 import { LIMITS } from '../../store/limits.ts'
 import type { ListPage, ListQuery } from '../../store/store.ts'
 import type { Board } from './board.ts'
+import { columnsOf, PACKED, readRow } from './columns.ts'
 import type { Value } from './driver.ts'
-import { columnsOf, PACKED, readRow, type Table, viewOf } from './row.ts'
+import { type Table, viewOf } from './row.ts'
 import type { Session } from './session.ts'
 
 /** Lines that are followed one by one; with more of them it is cheaper to walk. */
@@ -41,7 +42,8 @@ export function list({ session }: Board, query: ListQuery): ListPage {
 
 function read(session: Session, { table, from, where }: Way, query: ListQuery, limit: number) {
   const all = [...where, on(`${table}.seq > ?`, query.after), ...datesOf(session, table, query)]
-  const sql = `SELECT ${PACKED[table]} FROM ${from} WHERE ${all.map((each) => each.sql).join(' AND ')}
+  const conditions = all.map((each) => each.sql).join(' AND ')
+  const sql = `SELECT ${PACKED[table]} FROM ${from} WHERE ${conditions}
     ORDER BY ${table}.seq LIMIT ?`
   const values = all.flatMap((each) => each.values)
   return session.connection

@@ -41,8 +41,8 @@ interface Call {
 }
 
 /**
- * Calls that share a transaction and in what order: a lease finds the slots that have been freed and
- * the jobs that were added beside it, and whoever asks for the next deadline is told of its leases.
+ * In what order calls share a transaction: a lease finds the slots that have been freed and the
+ * jobs that were added beside it; whoever asks for the next deadline is told of its leases.
  */
 const ORDER = { first: 0, lease: 1, overdue: 2 } as const
 type Order = (typeof ORDER)[keyof typeof ORDER]

@@ -16,8 +16,9 @@ const [STARTS, FINISHED_AT] = [2, 8]
  * A job is in two tables. `job` is what was submitted, written once. How it is now is in `live`
  * until it has ended and holds no slot, and from then on in `past`: so a start rewrites a narrow
  * row, and no payload; what is over burdens no index of what is not. What no statement asks for is
- * in `said` and `figures`, which are lists: a column costs more than a number in a text. A `line` is all jobs of one type in one pool, and how many there are in each state. A `batch` is
- * the log of one transaction.
+ * in `said` and `figures`, which are lists: a column costs more than a number in a text. A `line`
+ * is all jobs of one type in one pool, and how many there are in each state. A `batch` is the log
+ * of one transaction.
  */
 const STEPS: readonly string[] = [
   `

@@ -10,10 +10,11 @@ import {
   type Terms,
 } from '../../core/job.ts'
 import { type Ageing, weightOf } from '../../core/rank.ts'
+import { columnsOf, readRow } from './columns.ts'
 import type { Connection } from './connection.ts'
 import type { Value } from './driver.ts'
 import { entriesOf } from './entries.ts'
-import { columnsOf, type Row, readRow, viewOf } from './row.ts'
+import { type Row, viewOf } from './row.ts'
 import { readState, type State, valuesOf } from './state.ts'
 import type { StatementName } from './statements.ts'
 import { Writer } from './writing.ts'

@@ -2,7 +2,7 @@
 // May never decide: a statement finds, counts or writes what it was told.
 
 import { STATUSES } from '../../core/job.ts'
-import { PACKED } from './row.ts'
+import { PACKED } from './columns.ts'
 
 const sums = STATUSES.map((status, at) => `${status} = ${status} + (value ->> ${at + 1})`)
 /** Whole jobs, for readRow: of those that live, of those that are over, and of both. */

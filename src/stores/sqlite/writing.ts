@@ -1,19 +1,10 @@
 // Owns rows on their way into the file: what has changed of each, and many in one statement.
 // May never write a column that has not changed: indexes over it would be written as well.
 
+import { CHANGES, changingOf, FIXED, fixedOf, tableOf, USUALS } from './columns.ts'
 import type { Connection } from './connection.ts'
 import type { Value } from './driver.ts'
-import {
-  CHANGES,
-  changingOf,
-  FIXED,
-  fixedOf,
-  type Row,
-  type Saved,
-  type Table,
-  tableOf,
-  USUALS,
-} from './row.ts'
+import type { Row, Saved, Table } from './row.ts'
 
 /** How much one statement takes: rows, and characters of payloads and results in them. */
 const MOST_ROWS = 1_000
