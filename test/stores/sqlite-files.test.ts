@@ -287,7 +287,14 @@ describe('a SQLite store', () => {
     raw.exec('DELETE FROM job WHERE seq = 5; UPDATE line SET ready = 7')
     raw.exec("INSERT INTO key (key, owner, until) VALUES ('k', 99, 0)")
     const { damage, orphanedKeys } = await store.inspect()
-    expect(damage).toEqual([])
+    expect(damage).toEqual([
+      'c is in no state',
+      'd is both live and over',
+      'number 5 has a state, but is no job',
+      'b stands in two lines',
+      'a is ready, with 3 open edges, of which 0 are there',
+      '7 jobs of type alpha in pool default are counted as ready: there are 4',
+    ])
     expect(orphanedKeys).toEqual([{ key: 'k', owner: 'number 99' }])
     raw.close()
     await store.close()
