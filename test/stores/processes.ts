@@ -30,14 +30,17 @@ export interface Processes {
   start(script: string, file: string, journal: string): Child
 }
 
-/** Children for the tests of this file, which end with each test. */
-export function processes(): Processes {
+/**
+ * Children for the tests of this file, which end with each test. A script may import the entries,
+ * each a source file by name, as `NAME.mjs` beside it.
+ */
+export function processes(entries: Readonly<Record<string, string>> = {}): Processes {
   // Within the repository, so that the bundle finds the packages that it loads when it runs.
   const folder = mkdtempSync(join(root, 'node_modules', '.ax-sqlite-'))
   const data = mkdtempSync(join(tmpdir(), 'ax-sqlite-processes-'))
   const children: ChildProcess[] = []
   let scripts = 0
-  beforeAll(() => bundle(folder))
+  beforeAll(() => bundle(folder, entries))
   afterEach(() => {
     for (const child of children.splice(0)) child.kill('SIGKILL')
   })
@@ -56,7 +59,7 @@ export function processes(): Processes {
   return { data, start }
 }
 
-async function bundle(folder: string): Promise<void> {
+async function bundle(folder: string, entries: Readonly<Record<string, string>>): Promise<void> {
   await build({
     configFile: false,
     logLevel: 'silent',
@@ -68,6 +71,7 @@ async function bundle(folder: string): Promise<void> {
         input: {
           ax: resolve(root, 'src/index.ts'),
           sqlite: resolve(root, 'src/stores/sqlite/index.ts'),
+          ...entries,
         },
         output: { entryFileNames: '[name].mjs' },
       },
