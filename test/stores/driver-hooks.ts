@@ -10,9 +10,11 @@ export interface Hooks {
   before: (sql: string, values: readonly Value[]) => void
   /** After it, with the number of rows that it changed. */
   after: (sql: string, changes: number) => void
+  /** A connection has been opened. */
+  opened: (db: Database) => void
 }
 
-const NOTHING: Hooks = { before: () => {}, after: () => {} }
+const NOTHING: Hooks = { before: () => {}, after: () => {}, opened: () => {} }
 
 export const hooks: Hooks = { ...NOTHING }
 
@@ -31,7 +33,12 @@ export function hooked(driver: Driver): Driver {
     ...driver,
     loadLibrary: async () => {
       const library = await driver.loadLibrary()
-      return { open: (file) => watched(library.open(file)) }
+      const open = (file: string) => {
+        const db = library.open(file)
+        hooks.opened(db)
+        return watched(db)
+      }
+      return { open }
     },
   }
 }

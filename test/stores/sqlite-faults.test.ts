@@ -10,7 +10,7 @@ import type { JobInput } from '../../src/core/types.ts'
 import { AxScheduler, isAxError } from '../../src/index.ts'
 import { LIMITS } from '../../src/store/limits.ts'
 import type { Store } from '../../src/store/store.ts'
-import { loadLibrary } from '../../src/stores/sqlite/driver.ts'
+import { type Columns, type Database, loadLibrary } from '../../src/stores/sqlite/driver.ts'
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import { FAILED, KEEP, OVERDUE, SUCCEEDED } from '../../src/testing/cases-bench.ts'
 import { newJob } from '../../src/testing/history-commands.ts'
@@ -259,5 +259,44 @@ describe('a key', () => {
     const third = await scheduler.addJob({ type: 't', key: 'K' })
     expect([third.added, third.id]).toEqual([false, next.id])
     await scheduler.close()
+  })
+})
+
+describe('every connection to a file', () => {
+  const pragma = (db: Database, name: string) => {
+    return Object.values(db.prepare(`PRAGMA ${name}`).all()[0] as Columns)[0]
+  }
+
+  it.each([
+    ['normal', 1, 0],
+    ['full', 2, 1],
+  ] as const)('has a log, and waits for the disk as asked: %s', async (sync, level, isFlushed) => {
+    const connections: Database[] = []
+    hooks.opened = (db) => connections.push(db)
+    const file = fresh()
+    const stores = [sqliteStore(file, { sync }), sqliteStore(file, { sync })]
+    for (const store of [...stores, ...stores]) {
+      await store.open()
+      await store.insert([{ jobs: [newJob('a')], unknownDeps: 'wait' }], false)
+      const db = connections.at(-1)
+      if (db === undefined) throw new Error('nothing was opened')
+      expect(pragma(db, 'synchronous')).toBe(level)
+      expect(pragma(db, 'journal_mode')).toBe('wal')
+      expect(pragma(db, 'fullfsync')).toBe(isFlushed)
+      expect(pragma(db, 'checkpoint_fullfsync')).toBe(1)
+      await store.close()
+    }
+    expect(connections).toHaveLength(4)
+  })
+
+  it('is normal where nothing is said', async () => {
+    let level: unknown
+    hooks.before = (sql) => {
+      if (/PRAGMA synchronous/.test(sql)) level = sql
+    }
+    const store = sqliteStore(fresh())
+    await store.open()
+    await store.close()
+    expect(level).toBe('PRAGMA synchronous = NORMAL')
   })
 })

@@ -69,6 +69,9 @@ export class File {
     const [mode] = db.prepare('PRAGMA journal_mode = WAL').all() as readonly Columns[]
     if (mode?.journal_mode !== 'wal') throw withoutLog(this.name)
     db.exec(`PRAGMA synchronous = ${sync === 'full' ? 'FULL' : 'NORMAL'}`)
+    // Only macOS knows the difference: there, a disk that was waited for may still have forgotten.
+    db.exec(`PRAGMA fullfsync = ${sync === 'full' ? 'ON' : 'OFF'}`)
+    db.exec('PRAGMA checkpoint_fullfsync = ON')
     db.exec('PRAGMA temp_store = MEMORY')
     db.exec('PRAGMA cache_size = -32000')
     db.prepare(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`).all()
