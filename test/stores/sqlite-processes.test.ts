@@ -1,108 +1,12 @@
 // Owns the promises about several processes on one file: real processes, which end as they like.
-// The sources are bundled once, as a child of Node 20 cannot read TypeScript.
 
-import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-import { pathToFileURL } from 'node:url'
-import { build } from 'vite'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
 import { AxScheduler } from '../../src/index.ts'
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
-import { root } from '../sources.ts'
+import { linesOf, processes } from './processes.ts'
 
-/** Within the repository, so that the bundle finds the packages that it loads when it runs. */
-const folder = mkdtempSync(join(root, 'node_modules', '.ax-sqlite-'))
-const data = mkdtempSync(join(tmpdir(), 'ax-sqlite-processes-'))
-const children: ChildProcess[] = []
-
-beforeAll(async () => {
-  await build({
-    configFile: false,
-    logLevel: 'silent',
-    build: {
-      ssr: true,
-      outDir: folder,
-      minify: false,
-      rollupOptions: {
-        input: {
-          ax: resolve(root, 'src/index.ts'),
-          sqlite: resolve(root, 'src/stores/sqlite/index.ts'),
-        },
-        output: { entryFileNames: '[name].mjs' },
-      },
-    },
-  })
-})
-
-afterEach(() => {
-  for (const child of children.splice(0)) child.kill('SIGKILL')
-})
-
-afterAll(() => {
-  rmSync(folder, { recursive: true, force: true })
-  rmSync(data, { recursive: true, force: true })
-})
-
-interface Child {
-  readonly process: ChildProcess
-  /** Resolves with the line that begins so; rejects if the process ends before. */
-  said(start: string): Promise<string>
-  readonly ended: Promise<number | null>
-}
-
-let scripts = 0
-
-/** Runs a script in a process of its own. `file` and `journal` are what the test gives it. */
-function start(script: string, file: string, journal: string): Child {
-  scripts += 1
-  const path = join(folder, `script-${scripts}.mjs`)
-  const from = (name: string) => JSON.stringify(pathToFileURL(join(folder, name)).href)
-  const head = `
-    import { appendFileSync } from 'node:fs'
-    import { AxScheduler } from ${from('ax.mjs')}
-    import { sqliteStore } from ${from('sqlite.mjs')}
-    const store = sqliteStore(${JSON.stringify(file)})
-    const note = (text) => appendFileSync(${JSON.stringify(journal)}, text + '\\n')
-  `
-  writeFileSync(path, head + script)
-  const child = spawn(process.execPath, [path])
-  children.push(child)
-  let out = ''
-  let isOver = false
-  const waiting = new Set<() => void>()
-  const hear = (chunk: Buffer) => {
-    out += chunk.toString()
-    for (const look of waiting) look()
-  }
-  child.stdout.on('data', hear)
-  child.stderr.on('data', hear)
-  const ended = new Promise<number | null>((done) => {
-    child.on('close', (code) => {
-      isOver = true
-      done(code)
-      for (const look of waiting) look()
-    })
-  })
-  const said = (text: string) =>
-    new Promise<string>((done, fail) => {
-      const look = () => {
-        const line = out.split('\n').find((each) => each.startsWith(text))
-        if (line === undefined && !isOver) return
-        waiting.delete(look)
-        if (line === undefined) fail(new Error(`it ended without a word of ${text}:\n${out}`))
-        else done(line)
-      }
-      waiting.add(look)
-      look()
-    })
-  return { process: child, said, ended }
-}
-
-function linesOf(journal: string): string[] {
-  return readFileSync(journal, 'utf8').trim().split('\n')
-}
+const { data, start } = processes()
 
 const WORKER = `
   const scheduler = new AxScheduler({ store, concurrency: 8 })

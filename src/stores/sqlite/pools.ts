@@ -173,7 +173,7 @@ export class Pools {
   }
 
   types(): Record<string, TypeSetting> {
-    const types: Record<string, TypeSetting> = {}
+    const types: Record<string, TypeSetting> = Object.create(null)
     for (const { type, setting } of this.#session.all<Record<'type' | 'setting', string>>(
       'types',
     )) {

@@ -20,7 +20,7 @@ const [STARTS, FINISHED_AT] = [2, 8]
  * is all jobs of one type in one pool, and how many there are in each state. A `batch` is the log
  * of one transaction.
  */
-const STEPS: readonly string[] = [
+export const STEPS: readonly string[] = [
   `
 CREATE TABLE state (
   one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -242,8 +242,6 @@ FROM job JOIN line USING (line) JOIN (
 `,
 ]
 
-export const VERSION = STEPS.length
-
 /** The version of a file; 0 for a new one. */
 export function versionOf(db: Database): number {
   const [row] = db.prepare('PRAGMA user_version').all()
@@ -255,14 +253,14 @@ function isForeign(db: Database): boolean {
   return db.prepare('SELECT 1 FROM sqlite_master LIMIT 1').all().length > 0
 }
 
-/** Brings a file up to this version, within the transaction that is open. */
-export function migrate(db: Database, file: string): void {
+/** Refuses a file that is not this ax's, before anything in it is touched. */
+export function checkVersion(db: Database, file: string, steps = STEPS): number {
   const version = versionOf(db)
-  if (version > VERSION) {
+  if (version > steps.length) {
     throw new AxError(
       'STORE_UNAVAILABLE',
       `${file} was written by a later ax (version ${version} of the file; this one knows ` +
-        `${VERSION}). Update ax-scheduler in this process, or use another file.`,
+        `${steps.length}). Update ax-scheduler in this process, or use another file.`,
       { retryable: false, file, version },
     )
   }
@@ -274,7 +272,13 @@ export function migrate(db: Database, file: string): void {
       { option: 'file', value: file },
     )
   }
-  if (version === VERSION) return
-  for (const step of STEPS.slice(version)) db.exec(step)
-  db.exec(`PRAGMA user_version = ${VERSION}`)
+  return version
+}
+
+/** Brings a file up to this version, within the transaction that is open. */
+export function migrate(db: Database, file: string, steps = STEPS): void {
+  const version = checkVersion(db, file, steps)
+  if (version === steps.length) return
+  for (const step of steps.slice(version)) db.exec(step)
+  db.exec(`PRAGMA user_version = ${steps.length}`)
 }
