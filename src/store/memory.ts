@@ -243,6 +243,8 @@ class MemoryStore implements Store {
     const live = [...this.#workers.values()].filter((worker) => worker.until > now)
     const able = live.filter(({ types }) => record?.body !== undefined || types.includes(type))
     const takers = able.filter((worker) => !worker.full)
+    const isBarred = ({ holder }: Worker) =>
+      record !== undefined && board.pools.isBarred(record, holder)
     const isSpent = ({ holder }: Worker) =>
       record !== undefined && board.pools.isSpent(record, holder, board.ranks.ageing)
     const unsatisfied = record?.has.edges.filter((edge) => edge.state !== 'satisfied') ?? []
@@ -256,7 +258,8 @@ class MemoryStore implements Store {
       }),
       served: able.length > 0,
       full: able.length > 0 && able.every((worker) => worker.full),
-      spent: takers.length > 0 && takers.every(isSpent),
+      barred: takers.length > 0 && takers.every(isBarred),
+      spent: takers.length > 0 && takers.every((each) => isBarred(each) || isSpent(each)),
       type: {
         concurrency: board.types.get(type)?.concurrency ?? null,
         running: board.pools.runningOf(type),

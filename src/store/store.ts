@@ -95,6 +95,9 @@ import type {
  * 19. Inserting a group with a `tick` happens only if the schedule still stands at that instant,
  *    and moves it on in the same step; else it is `stale`. A group that is refused leaves the
  *    schedule where it is; one without jobs just moves it on.
+ * 20. A suspect is a job with two losses or more since its last revival (`lost - lostBefore`). A
+ *    holder never has leases and holds of more than one suspect, over all pools: while it has
+ *    one, `lease` passes over the others, which hide nobody, and are for other workers, or wait.
  */
 export interface Store {
   readonly traits: Traits
@@ -400,7 +403,9 @@ export interface Standing {
   readonly served: boolean
   /** Whether those workers all take nothing now. */
   readonly full: boolean
-  /** Whether all of them, full ones aside, run as many of its pool as one worker may. */
+  /** Whether it is a suspect, and all of them, full ones aside, have one. */
+  readonly barred: boolean
+  /** Whether all of those that may have it run as many of its pool as one worker may. */
   readonly spent: boolean
   /** The cap of its type over all pools, null for none, and how many of it run. */
   readonly type: { readonly concurrency: number | null; readonly running: number }

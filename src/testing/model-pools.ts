@@ -39,6 +39,7 @@ function candidates(world: World, pool: string, ask: LeaseAsk): Row[] {
   const ready = world.rows.filter((row) => row.job.pool === pool && row.status === 'ready')
   const served = ready.filter(({ job }) => job.body !== undefined || ask.types.includes(job.type))
   const isStopped = (row: Row) => typeIsFull(world, row.job.type)
+  const isAlone = (row: Row) => !isBarred(world, row, ask.holder)
   const isWaiting = (row: Row) => {
     const victim = victimOf(world, row)
     return victim !== undefined && world.rules.waitsForVictim(victim)
@@ -46,7 +47,15 @@ function candidates(world: World, pool: string, ask: LeaseAsk): Row[] {
   const line = inOrder(world, served)
   const stopped = line.findIndex(isStopped)
   const shown = world.rules.capHidesOthers && stopped >= 0 ? line.slice(0, stopped) : line
-  return shown.filter((row) => !isStopped(row) && !isWaiting(row))
+  return shown.filter((row) => !isStopped(row) && !isWaiting(row) && isAlone(row))
+}
+
+/** Whether it is a suspect, and the worker has one. */
+export function isBarred(world: World, row: Row, holder: string): boolean {
+  const has = (other: Row) => other.lease?.holder === holder && world.rules.isSuspect(other)
+  return (
+    world.rules.isSuspect(row) && world.rows.some((each) => has(each) && world.rules.bars(each))
+  )
 }
 
 function typeIsFull(world: World, type: string): boolean {

@@ -15,7 +15,7 @@ import type {
 } from '../../store/store.ts'
 import type { Board } from './board.ts'
 import { giveBack } from './moves.ts'
-import { type Call, Queue, Slots, takeFrom } from './pick.ts'
+import { type Call, linesOf, Slots, suspectHolders, takeFrom } from './pick.ts'
 import { AGAIN, type Row, viewOf } from './row.ts'
 import type { Session } from './session.ts'
 import { dueSchedules } from './timetable.ts'
@@ -32,11 +32,13 @@ export function lease(board: Board, ask: LeaseAsk): LeaseAnswer {
   for (const { pool, type } of session.ask<Record<'pool' | 'type', string>>('readyTypes')) {
     if (served.has(type)) types.set(pool, [...(types.get(pool) ?? []), type])
   }
+  const areSuspects = types.size > 0 && session.first('readySuspect') !== undefined
   const call: Call = {
     board,
     holder: ask.holder,
     slots: types.size === 0 ? NO_SLOTS : Slots.of(session),
     caps: types.size === 0 ? NO_CAPS : capsOf(session),
+    hasSuspect: areSuspects && suspectHolders(session).has(ask.holder),
     left: Math.min(ask.max, LIMITS.moves),
     nextAt: NEVER,
     grant: (row, pass) => {
@@ -48,7 +50,9 @@ export function lease(board: Board, ask: LeaseAsk): LeaseAnswer {
     if (call.left <= 0) break
     const pool = board.pools.get(name)
     const chunk = Math.max(1, Math.min(call.left, pool.rules.concurrency))
-    const queues = (types.get(name) ?? []).map((type) => new Queue(session, name, type, chunk))
+    const queues = (types.get(name) ?? []).flatMap((type) =>
+      linesOf(session, { pool: name, type, chunk }, areSuspects),
+    )
     takeFrom(pool, queues, call)
   }
   return { jobs: jobs.map(viewOf), nextAt: Math.min(call.nextAt, nextOut(board)) }

@@ -83,7 +83,8 @@ CREATE TABLE job (
   error TEXT,
   log TEXT,
   result TEXT,
-  payload TEXT
+  payload TEXT,
+  suspect INTEGER AS (lost - lost_before >= 2)
 );
 CREATE INDEX job_status ON job (status);
 CREATE INDEX job_type ON job (type);
@@ -91,7 +92,7 @@ CREATE INDEX job_pool ON job (pool);
 CREATE INDEX job_flow ON job (flow) WHERE flow IS NOT NULL;
 CREATE INDEX job_key ON job (key) WHERE key IS NOT NULL;
 CREATE INDEX job_code ON job (code) WHERE code IS NOT NULL;
-CREATE INDEX job_ready ON job (pool, type, rank, seq) WHERE status = 'ready';
+CREATE INDEX job_ready ON job (suspect, pool, type, rank, seq) WHERE status = 'ready';
 CREATE INDEX job_due ON job (again, available_at, seq) WHERE status = 'pending';
 CREATE INDEX job_again ON job (rank, seq) WHERE again = 2;
 CREATE INDEX job_lane ON job (lane, rank, seq) WHERE status = 'waiting' AND needs = 0;

@@ -38,10 +38,12 @@ export const SQL = {
   slots: `SELECT holder, pool, type, count(*) AS count FROM job WHERE lease IS NOT NULL
     GROUP BY holder, pool, type`,
   readyTypes: 'SELECT pool, type FROM tally WHERE ready > 0',
-  ready: `${JOB} WHERE status = 'ready' AND pool = ? AND type = ? AND (rank, seq) > (?, ?)
-    ORDER BY rank, seq LIMIT ?`,
-  ahead: `SELECT count(*) AS count FROM (SELECT 1 FROM job WHERE status = 'ready' AND pool = ?
-    AND type = ? AND (rank, seq) < (?, ?) LIMIT ?)`,
+  ready: `${JOB} WHERE status = 'ready' AND suspect = ? AND pool = ? AND type = ?
+    AND (rank, seq) > (?, ?) ORDER BY rank, seq LIMIT ?`,
+  readySuspect: `SELECT 1 FROM job WHERE status = 'ready' AND suspect = 1 LIMIT 1`,
+  heldSuspects: `SELECT DISTINCT holder FROM job WHERE lease IS NOT NULL AND suspect = 1`,
+  ahead: `SELECT count(*) AS count FROM (SELECT 1 FROM job WHERE status = 'ready'
+    AND suspect IN (0, 1) AND pool = ? AND type = ? AND (rank, seq) < (?, ?) LIMIT ?)`,
   due: `${JOB} WHERE status = 'pending' AND again = ? AND available_at <= ?
     ORDER BY available_at, seq LIMIT ?`,
   nextDue: `SELECT available_at AS at FROM job WHERE status = 'pending' AND again = ?
