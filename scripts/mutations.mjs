@@ -178,13 +178,6 @@ export const MUTATIONS = [
     replace: 'if (suspects && call.suspects.count(call.holder) > 1) return true',
   },
   {
-    name: 'the hold of a suspect is forgotten',
-    file: 'store/memory/queues.ts',
-    find: 'if (isSuspect(record)) this.#suspects.add(holder, record)',
-    replace:
-      'if (isSuspect(record) && record.lease?.hold !== true) this.#suspects.add(holder, record)',
-  },
-  {
     name: 'old losses make a suspect',
     file: 'core/suspect.ts',
     find: 'return lost - lostBefore >= SUSPECT_LOSSES',

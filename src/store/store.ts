@@ -70,7 +70,10 @@ import type {
  *    then it is `pending`, also without a delay. Nothing else is charged to the budget. Of other
  *    pending jobs `lease` lets out those whose time has come before that, by (instant, seq), at
  *    most LIMITS.chunk of each; without a budget retries are among these. New terms begin with
- *    the state that `carried` in core/gcra.ts makes of the old one.
+ *    the state that `carried` in core/gcra.ts makes of the old one. Nobody looks at all retries at
+ *    once: each `lease` puts those whose time has come in line, at most LIMITS.chunk, by (instant,
+ *    seq), and while some are not, the budget lets nobody out, as they may be better. Without a
+ *    budget each takes the best out of the line, at most LIMITS.chunk, before it lets anybody out.
  * 16. `elastic`: once a pool, or the worker's share of it, is full, `lease` goes on in the same
  *    order as long as the next job is urgent (of at least `minPriority`, and above the ageing's
  *    ceiling) and no more than `raiseOf(cap)` are in use beyond the cap, nor beyond the share

@@ -147,7 +147,7 @@ function nextOut({ session, now }: Board): number {
   const retry = session.number('nextDue', AGAIN.due) ?? NEVER
   const isHeld = (session.number('heldCount', 1) ?? 0) > 0
   if (!isHeld) return Math.min(due, retry)
-  return Math.min(due, retry, budget === null ? now : freeAt(budget, budgetTat))
+  return Math.min(due, retry, budget === null ? now : Math.max(now, freeAt(budget, budgetTat)))
 }
 
 /** Jobs at whose deadline somebody has to decide; also continues what was left unfinished. */
