@@ -229,8 +229,8 @@ export interface OverdueAnswer {
   /** Schedules whose instant has come, by (instant, name), up to `limit`, until they move on. */
   readonly schedules: readonly Schedule[]
   /**
-   * The next deadline of a job that waits, or instant of a schedule; Infinity for none. As long
-   * as nobody has decided about what is overdue, it has passed.
+   * The next deadline of a job that waits, or instant of a schedule that this does not hand out;
+   * Infinity for none. As long as nobody has decided about a job that is overdue, it has passed.
    */
   readonly nextAt: number
   /** The next end of a lease or a retention, of the log too: nobody stays awake for it alone. */

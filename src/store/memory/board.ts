@@ -175,8 +175,8 @@ export class Board {
   }
 
   /** What the keepers know of after this: nobody has to tell them of a later deadline. */
-  announced(): void {
-    this.#nextWait = Math.min(this.waits.peekKey(), this.timetable.nextAt)
+  announced(nextWait: number): void {
+    this.#nextWait = nextWait
     this.#nextQuiet = Math.min(this.leases.peekKey(), this.retention.peekKey())
   }
 
@@ -252,9 +252,9 @@ export class Board {
     this.hintOverdue = true
   }
 
-  /** A schedule has been set or moved: whoever sleeps longer has to be told. */
-  scheduled(): void {
-    this.#announce(true, this.timetable.nextAt)
+  /** A schedule has been set or moved to that instant: whoever sleeps longer has to be told. */
+  scheduled(nextAt: number): void {
+    this.#announce(true, nextAt)
   }
 
   /** Goes on ranking anew what an older ageing has ranked: looks at LIMITS.chunk jobs at most. */

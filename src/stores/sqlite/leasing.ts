@@ -163,16 +163,15 @@ export function overdue(board: Board, ask: OverdueAsk): OverdueAnswer {
   const late = [...session.rows('waits', now, limit), ...session.rows('ends', now, limit)]
   const jobs = late.sort((a, b) => a.deadline - b.deadline || a.seq - b.seq).slice(0, limit)
   const schedules = dueSchedules(session, limit)
-  const nextSchedule = session.number('nextSchedule') ?? NEVER
-  announced.wait = Math.min(session.number('nextWait') ?? NEVER, nextSchedule)
+  announced.wait = Math.min(session.number('nextWait') ?? NEVER, schedules.nextAt)
   announced.quiet = session.number('nextEnd') ?? NEVER
   const unfinished = (session.number('fanOutCount') ?? 0) > 0 || session.state.unranked > 0
-  const isFull = jobs.length === limit || schedules.length === limit
+  const isFull = jobs.length === limit || schedules.rows.length === limit
   // An entry is dropped once it is older than that, a millisecond later than its age.
   const nextPrune = oldestAt + ask.keepLogMs + 1
   return {
     jobs: jobs.map(viewOf),
-    schedules,
+    schedules: schedules.rows,
     nextAt: announced.wait,
     nextQuietAt: Math.min(announced.quiet, nextPrune),
     more: unfinished || isFull || nextPrune <= now,

@@ -182,7 +182,7 @@ export const SQL = {
   schedules: 'SELECT * FROM schedule',
   schedule: 'SELECT * FROM schedule WHERE name = ?',
   dueSchedules: 'SELECT * FROM schedule WHERE next_at <= ?',
-  nextSchedule: 'SELECT min(next_at) AS at FROM schedule',
+  nextSchedule: 'SELECT min(next_at) AS at FROM schedule WHERE next_at > ?',
   setSchedule: `INSERT INTO schedule (name, cron, time_zone, missed, template, next_at)
     VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET cron = excluded.cron,
     time_zone = excluded.time_zone, missed = excluded.missed, template = excluded.template,
