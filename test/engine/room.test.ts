@@ -127,6 +127,35 @@ describe('a pool that lets callers wait', () => {
     expect(stored).toEqual(['a', 'b', 'c', 'd'])
   })
 
+  it('refuses at once what could stand in line for ever, behind others too', async () => {
+    const { open, fails, pass, runtime } = world()
+    const scheduler = open({ pools: pools('wait'), autoStart: false })
+    const batch = (ids: readonly (string | undefined)[], more: object = {}) =>
+      scheduler.addJobs(
+        ids.map((id) => ({ ...(id === undefined ? {} : { id }), type: 't', ...more })),
+      )
+    await scheduler.addJobs([
+      { id: 'full 1', type: 't' },
+      { id: 'full 2', type: 't' },
+      { id: 'waits', type: 't', deps: ['ghost'] },
+    ])
+    const waiting = scheduler.addJob({ id: 'first', type: 't' })
+    await runtime.drain()
+    const minted = [undefined, undefined, undefined]
+    for (const ids of [minted, ['a', 'b', 'c']]) {
+      const error = await fails(batch(ids))
+      expect(error).toMatchObject({ code: 'QUEUE_OVERFLOW', index: 0, maxQueue: 2 })
+      expect(error.message).toContain('this batch has more. Split it, or raise maxQueue.')
+    }
+    // One is there already, one is what a job waits for, and a lane has one holder.
+    const fit = [batch(['full 1', 'd', 'e']), batch(['f', 'g', 'ghost'])]
+    fit.push(batch(['k', 'l', 'm'], { exclusive: 'lane' }))
+    const told = [waiting, ...fit].map((each) => codeOf(each))
+    await runtime.drain()
+    await pass(scheduler.close())
+    expect(await Promise.all(told)).toEqual(told.map(() => 'CLOSED'))
+  })
+
   it('has a line of its own: a full pool holds up nobody in another', async () => {
     const { open, pass, runtime } = world()
     const full = { concurrency: 1, maxQueue: 1, overflow: 'wait' } as const

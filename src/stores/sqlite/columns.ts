@@ -2,6 +2,7 @@
 // May never hold a rule: a column says what the row in hand says.
 
 import { hasEnded, type JobStatus, type Terms } from '../../core/job.ts'
+import { isSuspect } from '../../core/suspect.ts'
 import type { Value } from './driver.ts'
 import { attemptsIn, type Figures, figuresOf, moreIn, type Said, saidOf } from './figures.ts'
 import { openAttemptOf, optional, type Row, type Table } from './row.ts'
@@ -27,6 +28,7 @@ const CHANGING = [
   ['holder', (row) => row.lease?.holder ?? null],
   ['hold', (row) => Number(row.lease?.hold ?? false)],
   ['evictor', (row) => row.evictor ?? null],
+  ['suspect', (row) => Number(isSuspect(row))],
   ['status', (row) => row.status],
   ['rank', (row) => row.rank],
   ['needs', (row) => row.needs],
@@ -38,10 +40,10 @@ const CHANGING = [
   ['result', (row) => row.result ?? null],
 ] as const satisfies readonly (readonly [column: string, of: (row: Row) => Value])[]
 
-const LIVE_ALONE = 6
+const LIVE_ALONE = 7
 
 /** What is read of a column of `live` where there is none: nobody holds what is over. */
-const NOBODYS = ['0', '0', 'NULL', 'NULL', '0', 'NULL']
+const NOBODYS = ['0', '0', 'NULL', 'NULL', '0', 'NULL', '0']
 
 export const CHANGES: Readonly<Record<Table, readonly string[]>> = {
   live: CHANGING.map(([column]) => column),

@@ -15,7 +15,7 @@ import type {
 import type { Board } from './board.ts'
 import type { Line } from './connection.ts'
 import { giveBack } from './moves.ts'
-import { type Call, Queue, Slots, takeFrom } from './pick.ts'
+import { type Call, queuesOf, Slots, suspectHolders, takeFrom } from './pick.ts'
 import { AGAIN, openAttemptOf, type Row, viewOf } from './row.ts'
 import type { Session } from './session.ts'
 import { dueSchedules } from './timetable.ts'
@@ -32,11 +32,13 @@ export function lease(board: Board, ask: LeaseAsk): LeaseAnswer {
   for (const line of session.ask<ReadyLine>('readyLines')) {
     if (served.has(line.type)) lines.set(line.pool, [...(lines.get(line.pool) ?? []), line])
   }
+  const areSuspects = lines.size > 0 && session.first('readySuspect') !== undefined
   const call: Call = {
     board,
     holder: ask.holder,
     slots: lines.size === 0 ? NO_SLOTS : Slots.of(session),
     caps: lines.size === 0 ? NO_CAPS : capsOf(session),
+    hasSuspect: areSuspects && suspectHolders(session).has(ask.holder),
     left: Math.min(ask.max, LIMITS.moves),
     nextAt: NEVER,
     grant: (row, pass) => {
@@ -48,7 +50,9 @@ export function lease(board: Board, ask: LeaseAsk): LeaseAnswer {
     if (call.left <= 0) break
     const pool = board.pools.get(name)
     const chunk = Math.max(1, Math.min(call.left, pool.rules.concurrency))
-    const queues = (lines.get(name) ?? []).map((line) => new Queue(session, line, chunk))
+    const queues = (lines.get(name) ?? []).flatMap((line) =>
+      queuesOf(session, line, chunk, areSuspects),
+    )
     takeFrom(pool, queues, call)
   }
   return { jobs: jobs.map(viewOf), nextAt: Math.min(call.nextAt, nextOut(board)) }
@@ -143,7 +147,7 @@ function nextOut({ session, now }: Board): number {
   const retry = session.number('nextDue', AGAIN.due) ?? NEVER
   const isHeld = (session.number('heldCount', 1) ?? 0) > 0
   if (!isHeld) return Math.min(due, retry)
-  return Math.min(due, retry, budget === null ? now : freeAt(budget, budgetTat))
+  return Math.min(due, retry, budget === null ? now : Math.max(now, freeAt(budget, budgetTat)))
 }
 
 /** Jobs at whose deadline somebody has to decide; also continues what was left unfinished. */
@@ -163,16 +167,15 @@ export function overdue(board: Board, ask: OverdueAsk): OverdueAnswer {
   ]
   const jobs = late.sort((a, b) => a.deadline - b.deadline || a.seq - b.seq).slice(0, limit)
   const schedules = dueSchedules(session, limit)
-  const nextSchedule = session.number('nextSchedule') ?? NEVER
-  announced.wait = Math.min(session.number('nextWait') ?? NEVER, nextSchedule)
+  announced.wait = Math.min(session.number('nextWait') ?? NEVER, schedules.nextAt)
   announced.quiet = session.number('nextEnd') ?? NEVER
   const unfinished = (session.number('fanOutCount') ?? 0) > 0 || session.state.unranked > 0
-  const isFull = jobs.length === limit || schedules.length === limit
+  const isFull = jobs.length === limit || schedules.rows.length === limit
   // An entry is dropped once it is older than that, a millisecond later than its age.
   const nextPrune = oldestAt + ask.keepLogMs + 1
   return {
     jobs: jobs.map(viewOf),
-    schedules,
+    schedules: schedules.rows,
     nextAt: announced.wait,
     nextQuietAt: Math.min(announced.quiet, nextPrune),
     more: unfinished || isFull || nextPrune <= now,

@@ -114,7 +114,7 @@ const RARE: readonly JobStatus[] = ['waiting', 'pending', 'running', 'failed', '
 const LEADS: Readonly<Record<JobStatus, readonly (readonly [Table, string])[]>> = {
   waiting: [['live', "live.status = 'waiting'"]],
   pending: [['live', "live.status = 'pending'"]],
-  ready: [['live', "live.status = 'ready' AND live.line > 0"]],
+  ready: [['live', "live.status = 'ready' AND live.suspect >= 0"]],
   running: [['live', "live.lease IS NOT NULL AND live.holder > '' AND live.status = 'running'"]],
   success: [['past', "past.status = 'success'"]],
   failed: [['past', "past.status = 'failed'"]],

@@ -5,6 +5,7 @@ import { freeAt } from '../../core/gcra.ts'
 import type { JobEvent, JobStatus } from '../../core/job.ts'
 import type { StoredSettings } from '../../core/settings.ts'
 import { isUrgent, raiseOf, shareOf } from '../../core/settings.ts'
+import { isSuspect } from '../../core/suspect.ts'
 import { LIMITS } from '../../store/limits.ts'
 import type {
   Counted,
@@ -17,7 +18,7 @@ import type {
 import type { Board } from './board.ts'
 import { type Batch, eventsOf } from './entries.ts'
 import { depOf } from './graph.ts'
-import { Slots } from './pick.ts'
+import { Slots, suspectHolders } from './pick.ts'
 import { addTo, type Tally, zeros } from './pools.ts'
 import { type Row, viewOf } from './row.ts'
 import type { Session } from './session.ts'
@@ -124,6 +125,7 @@ export function standing(board: Board, id: string): Standing {
   const able = live.filter(({ types }) => types.includes(type))
   const takers = able.filter((worker) => !worker.full)
   const tallies = session.all<Tally>('talliesOf', pool)
+  const barred = row !== undefined && isSuspect(row) ? suspectHolders(session) : NOBODY
   return {
     ahead: row?.status === 'ready' ? ahead(session, row, tallies, live) : 0,
     pool: pools.stateOf(pool, tallies, slots.ofPool(pool)),
@@ -131,10 +133,11 @@ export function standing(board: Board, id: string): Standing {
     deps: row === undefined ? [] : unsatisfied(board, row),
     served: able.length > 0,
     full: able.length > 0 && able.every((worker) => worker.full),
+    barred: takers.length > 0 && takers.every(({ holder }) => barred.has(holder)),
     spent:
       row !== undefined &&
       takers.length > 0 &&
-      takers.every(({ holder }) => isSpent(board, row, holder, slots)),
+      takers.every(({ holder }) => barred.has(holder) || isSpent(board, row, holder, slots)),
     type: {
       concurrency: pools.typeOf(type)?.concurrency ?? null,
       running: slots.ofType(type),
@@ -143,6 +146,8 @@ export function standing(board: Board, id: string): Standing {
     victim: row?.victim,
   }
 }
+
+const NOBODY: ReadonlySet<string> = new Set()
 
 /** Ready jobs of the pool that come before this one, of the types that somebody serves. */
 function ahead(

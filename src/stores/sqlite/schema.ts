@@ -88,6 +88,7 @@ CREATE TABLE live (
   holder TEXT,
   hold INTEGER NOT NULL DEFAULT 0,
   evictor TEXT,
+  suspect INTEGER NOT NULL DEFAULT 0,
   deadline INTEGER NOT NULL DEFAULT 0,
   code TEXT,
   figures TEXT NOT NULL,
@@ -96,7 +97,7 @@ CREATE TABLE live (
 );
 CREATE INDEX live_status ON live (status) WHERE status NOT IN ('ready', 'running');
 CREATE INDEX live_code ON live (code) WHERE code IS NOT NULL;
-CREATE INDEX live_ready ON live (line, rank, seq) WHERE status = 'ready';
+CREATE INDEX live_ready ON live (suspect, line, rank, seq) WHERE status = 'ready';
 CREATE INDEX live_due ON live (again, due_at, seq) WHERE status = 'pending';
 CREATE INDEX live_again ON live (rank, seq) WHERE again = 2;
 CREATE INDEX live_lane ON live (lane, rank, seq) WHERE status = 'waiting' AND needs = 0;

@@ -49,10 +49,12 @@ export const SQL = {
   slots: `SELECT holder, line, count(*) AS count FROM live WHERE lease IS NOT NULL
     GROUP BY holder, line`,
   readyLines: 'SELECT line, pool, type FROM line WHERE ready > 0',
-  ready: `${LIVING} WHERE live.status = 'ready' AND live.line = ? AND (live.rank, live.seq) > (?, ?)
-    ORDER BY live.rank, live.seq LIMIT ?`,
-  ahead: `SELECT count(*) AS count FROM (SELECT 1 FROM live WHERE status = 'ready' AND line = ?
-    AND (rank, seq) < (?, ?) LIMIT ?)`,
+  ready: `${LIVING} WHERE live.status = 'ready' AND live.suspect = ? AND live.line = ?
+    AND (live.rank, live.seq) > (?, ?) ORDER BY live.rank, live.seq LIMIT ?`,
+  readySuspect: `SELECT 1 FROM live WHERE status = 'ready' AND suspect = 1 LIMIT 1`,
+  heldSuspects: 'SELECT DISTINCT holder FROM live WHERE lease IS NOT NULL AND suspect = 1',
+  ahead: `SELECT count(*) AS count FROM (SELECT 1 FROM live WHERE status = 'ready'
+    AND suspect IN (0, 1) AND line = ? AND (rank, seq) < (?, ?) LIMIT ?)`,
   anyPending: `SELECT 1 FROM live WHERE status = 'pending' LIMIT 1`,
   due: `${LIVING} WHERE live.status = 'pending' AND live.again = ? AND live.due_at <= ?
     ORDER BY live.due_at, live.seq LIMIT ?`,
@@ -209,7 +211,7 @@ export const SQL = {
   schedules: 'SELECT * FROM schedule',
   schedule: 'SELECT * FROM schedule WHERE name = ?',
   dueSchedules: 'SELECT * FROM schedule WHERE next_at <= ?',
-  nextSchedule: 'SELECT min(next_at) AS at FROM schedule',
+  nextSchedule: 'SELECT min(next_at) AS at FROM schedule WHERE next_at > ?',
   setSchedule: `INSERT INTO schedule (name, cron, time_zone, missed, template, next_at)
     VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET cron = excluded.cron,
     time_zone = excluded.time_zone, missed = excluded.missed, template = excluded.template,
