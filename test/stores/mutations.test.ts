@@ -29,6 +29,9 @@ const MUTATIONS: Readonly<Record<string, Partial<Rules>>> = {
   'failed jobs name nobody': {
     names: (namer, id) => isLive(namer.status) && namer.edges.some(({ dep }) => dep.id === id),
   },
+  'a failed head lets its flow go': { keepsFlow: (head) => isLive(head.status) },
+  'flows keep nothing': { keepsFlow: () => false },
+  'what runs may be replaced': { mayBeReplaced: (row) => row.status !== 'success' },
   'a failure keeps its place': { rankAfterRetry: (row) => row.rank },
   'holds are nobody’s share': {
     isShared: (row, holder) => row.lease?.holder === holder && row.status === 'running',

@@ -71,6 +71,7 @@ export interface Row {
   cause: string | undefined
   error: ErrorData | undefined
   log: readonly Attempt[]
+  note: string | undefined
   result: string | undefined
   /** What the file says of the columns that can change, in their order; null for a new row. */
   saved: readonly Value[] | null
@@ -132,6 +133,7 @@ const CHANGING = [
   ['cause', (row) => row.cause ?? null],
   ['error', (row) => (row.error === undefined ? null : JSON.stringify(row.error))],
   ['log', (row) => (row.log.length === 0 ? null : JSON.stringify(row.log))],
+  ['note', (row) => row.note ?? null],
   ['result', (row) => row.result ?? null],
 ] as const satisfies readonly (readonly [column: string, of: (row: Row) => Value])[]
 
@@ -267,6 +269,7 @@ function beginning(
     cause: undefined,
     error: undefined,
     log: NO_ATTEMPTS,
+    note: undefined,
     result: undefined,
     saved: null,
   }
@@ -347,6 +350,7 @@ export function readRow(c: readonly unknown[], termsOf: (at: number) => Terms): 
     cause: optional(c[AT.cause]),
     error: c[AT.error] === null ? undefined : JSON.parse(c[AT.error] as string),
     log: c[AT.log] === null ? NO_ATTEMPTS : JSON.parse(c[AT.log] as string),
+    note: optional(c[AT.note]),
     result: optional(c[AT.result]),
     saved: c.slice(FIXED.length) as Value[],
   }
@@ -395,6 +399,7 @@ export function viewOf(row: Row): StoredJob {
     code: row.code,
     cause: row.cause,
     log: row.log,
+    note: row.note,
   }
 }
 

@@ -82,6 +82,7 @@ CREATE TABLE job (
   cause TEXT,
   error TEXT,
   log TEXT,
+  note TEXT,
   result TEXT,
   payload TEXT
 );
