@@ -233,9 +233,10 @@ async function follow(
   screen.print([followingNotice(run)])
   const watch = startWatch(scheduler, view, screen, after)
   try {
+    const leave = aborted(interrupts.drain)
     let head = await headOf(store, run)
     while (head.status === 'running' && !interrupts.drain.aborted) {
-      await Promise.race([nap(LOOK_MS), aborted(interrupts.drain)])
+      await Promise.race([nap(LOOK_MS), leave])
       head = await headOf(store, run)
     }
     await watch.end()

@@ -92,11 +92,17 @@ export class Pulse {
 
   /** A beat that begins after this call, shared by all who ask before it does. */
   next(): Promise<void> {
-    this.#next ??= this.#worker.turn(() => {
+    this.#next ??= this.#beatNext()
+    return this.#next
+  }
+
+  async #beatNext(): Promise<void> {
+    // A turn may begin at once, and would then be over before it is known as the next one.
+    await null
+    await this.#worker.turn(() => {
       this.#next = undefined
       return this.#extend()
     })
-    return this.#next
   }
 
   get #isRemote(): boolean {
