@@ -1,56 +1,88 @@
 // Owns running the jobs of a run that this process owns: handlers, pools, interrupts.
 // May never run a job of another run, whatever the store hands out.
 
+import { randomBytes } from 'node:crypto'
 import { AxError } from '../core/errors.ts'
 import type { JobContext, JobInput, PoolOptions, SubmitOptions, TypePolicy } from '../core/types.ts'
 import { AxScheduler, type Store } from '../index.ts'
 import { systemRuntime } from '../kit/runtime.ts'
 import { DEFAULT_POOL, type Flow, type FlowJob } from './flow.ts'
 import type { Interrupts } from './interrupts.ts'
-import { KEEP } from './owner.ts'
+import { KEEP, nap } from './owner.ts'
 import { poolOf, typeOf } from './plan.ts'
 import type { RunRef } from './runs.ts'
 import type { Place } from './shell.ts'
-import { byName, nameOf, type View } from './view.ts'
+import { nameOf, type View } from './view.ts'
 import { abortingNotice, stoppingNotice, type Watch } from './watch.ts'
 import { perform } from './work.ts'
 
 export interface Execution {
   readonly flow: Flow
   readonly run: RunRef
-  readonly store: Store
   readonly view: View
   readonly scratch: string
-  /** Of the pool `default`, whatever the flow says. */
-  readonly concurrency: number | undefined
-  /** What is to be told, by name, but while the run stops: then its jobs are meant to wait. */
-  readonly tell: (text: string) => void
 }
 
-/** A scheduler that runs the jobs of one run, once it is started. */
-export function openRunner(execution: Execution): AxScheduler {
-  const { flow, store, view, concurrency } = execution
+/** A scheduler that can own the run and run its jobs. As yet it knows no handler of them. */
+export interface Runner {
+  readonly scheduler: AxScheduler
+  /** No other scheduler is called so. */
+  readonly name: string
+  /** Begins to run the jobs. */
+  serve(execution: Execution): void
+  /** How many of their bodies run here. */
+  readonly running: number
+}
+
+/** `say` is given what the scheduler has to tell. */
+export function openRunner(
+  flow: Flow,
+  store: Store,
+  concurrency: number | undefined,
+  say: (text: string) => void,
+): Runner {
   const pools: Record<string, PoolOptions> = {}
   for (const [name, pool] of Object.entries(flow.pools)) pools[poolOf(flow.name, name)] = pool
   if (concurrency !== undefined) pools[poolOf(flow.name, DEFAULT_POOL)] = { concurrency }
-  const say = (_: object, message = '') => execution.tell(byName(view, message))
-  const logger = { info() {}, warn: say, error: say }
-  const options = { store, pools, keep: KEEP, name: 'ax run', logger, autoStart: false }
-  const scheduler = new AxScheduler(options)
-  for (const job of flow.jobs) define(scheduler, job, execution)
-  return scheduler
+  const tell = (_: object, message = '') => say(message)
+  const logger = { info() {}, warn: tell, error: tell }
+  const name = `ax run ${process.pid}.${randomBytes(3).toString('hex')}`
+  const scheduler = new AxScheduler({ store, pools, keep: KEEP, name, logger, autoStart: false })
+  const bodies = { running: 0 }
+  return {
+    scheduler,
+    name,
+    serve(execution) {
+      for (const job of flow.jobs) define(scheduler, job, execution, bodies)
+    },
+    get running() {
+      return bodies.running
+    },
+  }
 }
 
-function define(scheduler: AxScheduler, job: FlowJob, execution: Execution): void {
+function define(
+  scheduler: AxScheduler,
+  job: FlowJob,
+  execution: Execution,
+  bodies: { running: number },
+): void {
   const { flow, run, scratch } = execution
   const place: Place = { folder: flow.folder, scratch }
   const { retries = 0, backoff } = job.settings
   // A function cannot be stored with a job: it belongs to the type.
   const policy: TypePolicy = typeof backoff === 'function' ? { retries, backoff } : {}
-  scheduler.define(typeOf(flow.name, job.name), policy, (context) => {
-    if (context.job.flow === run.id) return perform(job.work, inFlow(context, execution), place)
-    const text = `This process runs ${run.id}, and job ${context.job.id} is not of that run.`
-    throw new AxError('INVALID_JOB', text, { retryable: false })
+  scheduler.define(typeOf(flow.name, job.name), policy, async (context) => {
+    if (context.job.flow !== run.id) {
+      const text = `This process runs ${run.id}, and job ${context.job.id} is not of that run.`
+      throw new AxError('INVALID_JOB', text, { retryable: false })
+    }
+    bodies.running += 1
+    try {
+      return await perform(job.work, inFlow(context, execution), place)
+    } finally {
+      bodies.running -= 1
+    }
   })
 }
 
@@ -101,23 +133,31 @@ function ofRun(job: JobInput, { flow, run }: Execution): JobInput {
   }
 }
 
-/** Until nothing can happen any more, or the run has been told to stop, and has stopped. */
+/** Until nothing can happen any more, or the run has been told to stop and has been aborted. */
 export async function untilOver(
-  scheduler: AxScheduler,
-  view: View,
+  runner: Runner,
   watch: Watch,
   { drain, abort }: Interrupts,
   drainMs: number,
   lost: AbortSignal,
 ): Promise<void> {
   await Promise.race([watch.over(), aborted(drain), aborted(lost)])
-  if (lost.aborted) await scheduler.close({ drainMs: 0 })
-  if (!drain.aborted) return
-  const closed = scheduler.close({ drainMs })
-  if (view.running.size > 0) watch.notice(stoppingNotice(view.running.size, drainMs))
-  await Promise.race([closed, aborted(abort), aborted(lost), after(drainMs)])
-  if (view.running.size > 0) watch.notice(abortingNotice(view.running.size))
-  await scheduler.close({ drainMs: 0 })
+  if (!drain.aborted || lost.aborted) return
+  // From here on nothing is started. The lease of the run is held until everything has stopped.
+  void runner.scheduler.close({ drainMs: MAX_DRAIN_MS }).catch(() => {})
+  if (runner.running > 0) watch.notice(stoppingNotice(runner.running, drainMs))
+  await Promise.race([stopped(runner), aborted(abort), aborted(lost), after(drainMs)])
+  if (runner.running > 0) watch.notice(abortingNotice(runner.running))
+}
+
+/** A scheduler that is told to close waits for as long: what it is told later is shorter. */
+const MAX_DRAIN_MS = 2 ** 31 - 1
+
+/** Between two looks whether the last body has ended. */
+const LOOK_MS = 20
+
+async function stopped(runner: Runner): Promise<void> {
+  while (runner.running > 0) await nap(LOOK_MS)
 }
 
 export function aborted(signal: AbortSignal): Promise<void> {

@@ -1,7 +1,6 @@
 // Owns becoming the one process of a run: whoever holds the lease of its head is that.
 // May never start a job of the flow.
 
-import { randomBytes } from 'node:crypto'
 import type { JobContext } from '../core/types.ts'
 import { AxScheduler, type Store } from '../index.ts'
 import { systemRuntime } from '../kit/runtime.ts'
@@ -22,56 +21,43 @@ export interface Ownership {
   end(failure?: Error): void
 }
 
-/** A scheduler that keeps time and can hold a head, and that runs nothing of a flow. */
-export interface Conductor {
-  readonly scheduler: AxScheduler
-  /** Resolves once this process owns the run; undefined if somebody else does. */
-  own(run: RunRef): Promise<Ownership | undefined>
-  close(): Promise<void>
-}
-
-export async function openConductor(store: Store): Promise<Conductor> {
-  const name = `ax run ${process.pid}.${randomBytes(3).toString('hex')}`
+/** A scheduler that only reads. */
+export function openReader(store: Store): AxScheduler {
   const logger = { info() {}, warn() {}, error() {} }
-  const scheduler = new AxScheduler({ store, keep: KEEP, name, logger, autoStart: false })
-  await scheduler.start()
-  let hasEnded = false
-  return {
-    scheduler,
-    own: (run) =>
-      own(scheduler, store, run, name, () => {
-        hasEnded = true
-      }),
-    // An end that was said is written first; else the head goes back as it was.
-    close: () => scheduler.close(hasEnded ? {} : { drainMs: 0 }),
-  }
+  return new AxScheduler({ store, keep: KEEP, name: 'ax run', logger, autoStart: false })
 }
 
-async function own(
+/** A scheduler that keeps time, and runs nothing: leases of processes that have died run out. */
+export async function openLookout(store: Store): Promise<AxScheduler> {
+  const scheduler = openReader(store)
+  await scheduler.start()
+  return scheduler
+}
+
+/**
+ * Resolves once this process owns the run; undefined if another one does. `name` is that of the
+ * scheduler, which no other has.
+ */
+export async function own(
   scheduler: AxScheduler,
+  name: string,
   store: Store,
   run: RunRef,
-  name: string,
-  onEnd: () => void,
 ): Promise<Ownership | undefined> {
   let owned: Ownership | undefined
   const isOwned = new Promise<void>((granted) => {
     scheduler.define(headType(run.flow), HEAD_POLICY, (context) => {
       if (context.job.id !== run.id) throw new Error(`This process is there for ${run.id}.`)
       return new Promise<null>((resolve, reject) => {
-        context.signal.addEventListener('abort', () => reject(context.signal.reason))
-        owned = {
-          context,
-          end(failure) {
-            onEnd()
-            if (failure === undefined) resolve(null)
-            else reject(failure)
-          },
-        }
+        const { signal } = context
+        signal.addEventListener('abort', () => reject(signal.reason))
+        const end = (failure?: Error) => (failure === undefined ? resolve(null) : reject(failure))
+        owned = { context, end }
         granted()
       })
     })
   })
+  await scheduler.start()
   await wake(scheduler, run)
   for (;;) {
     await Promise.race([isOwned, nap(LOOK_MS)])

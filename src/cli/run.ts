@@ -8,11 +8,11 @@ import { join } from 'node:path'
 import { AxError } from '../core/errors.ts'
 import { hasEnded, type StoredJob } from '../core/job.ts'
 import { viewOf } from '../core/view.ts'
-import { AxScheduler, type Store } from '../index.ts'
-import { aborted, type Execution, openRunner, untilOver } from './execute.ts'
+import type { AxScheduler, Store } from '../index.ts'
+import { aborted, type Execution, openRunner, type Runner, untilOver } from './execute.ts'
 import type { Flow } from './flow.ts'
 import type { Interrupts } from './interrupts.ts'
-import { type Conductor, KEEP, nap, type Ownership, openConductor, runsElsewhere } from './owner.ts'
+import { nap, type Ownership, openLookout, openReader, own, runsElsewhere } from './owner.ts'
 import { planOf } from './plan.ts'
 import type { Screen } from './progress.ts'
 import { type JobReport, type RunReport, reportJob } from './report.ts'
@@ -27,7 +27,7 @@ import {
   type RunRef,
 } from './runs.ts'
 import { endLeftOver } from './shell.ts'
-import { newView, reasonOf, seed, type View } from './view.ts'
+import { byName, newView, reasonOf, seed, type View } from './view.ts'
 import { endOfLog, startWatch } from './watch.ts'
 
 export interface RunOptions {
@@ -66,21 +66,49 @@ async function attend(
   options: RunOptions,
   startedAt: number,
 ): Promise<RunReport | undefined> {
-  const { store } = options
-  const conductor = await openConductor(store)
+  const { store, screen, interrupts } = options
+  const { run, isTaken } = await find(flow, options)
+  if (isTaken) return follow(flow, run, options, startedAt)
+  let isServing = false
+  const runner = openRunner(flow, store, options.concurrency, (text) => {
+    // While a run stops, its jobs are meant to wait.
+    const isCalm = isServing && !interrupts.drain.aborted
+    if (isCalm) screen.print([byName({ prefix: run.prefix, flow: flow.name }, text)])
+  })
+  let hasEnded = false
   try {
-    const { run, isNew } = await choose(conductor.scheduler, flow, options)
-    const isTaken = await runsElsewhere(store, run)
-    // Read before anything is touched: an edited file that does not fit leaves all as it is.
-    if (!isTaken && !isNew) planOf(flow, run, await jobsOf(store, run))
-    const owned = isTaken ? undefined : await conductor.own(run)
+    const owned = await own(runner.scheduler, runner.name, store, run)
     if (owned !== undefined) {
-      return await carryOut(flow, run, owned, conductor, options, startedAt)
+      const start = (execution: Execution) => {
+        isServing = true
+        runner.serve(execution)
+      }
+      const report = await carryOut(flow, run, owned, { ...options, runner, start }, startedAt)
+      hasEnded = report.ok || !report.isOpen
+      return report.told
     }
-    await conductor.close()
-    return await follow(flow, run, options, startedAt)
   } finally {
-    await conductor.close()
+    // An end that was said is written first; else the head goes back as it was.
+    await runner.scheduler.close(hasEnded ? {} : { drainMs: 0 })
+  }
+  return follow(flow, run, options, startedAt)
+}
+
+/** The run to carry out or to follow, before anything of it is touched. */
+async function find(
+  flow: Flow,
+  options: RunOptions,
+): Promise<{ readonly run: RunRef; readonly isTaken: boolean }> {
+  const { store } = options
+  const lookout = await openLookout(store)
+  try {
+    const { run, isNew } = await choose(lookout, flow, options)
+    const isTaken = await runsElsewhere(store, run)
+    // An edited file that does not fit is refused, and leaves all as it is.
+    if (!isTaken && !isNew) planOf(flow, run, await jobsOf(store, run))
+    return { run, isTaken }
+  } finally {
+    await lookout.close({ drainMs: 0 })
   }
 }
 
@@ -136,58 +164,72 @@ function jobCount(count: number): string {
   return count === 1 ? '1 job' : `${count} jobs`
 }
 
+interface Carried {
+  readonly ok: boolean
+  /** Some job has not ended: the run is handed back. */
+  readonly isOpen: boolean
+  readonly told: RunReport
+}
+
 /** Runs what is left of a run that this process owns. */
 async function carryOut(
   flow: Flow,
   run: RunRef,
   owned: Ownership,
-  { scheduler }: Conductor,
-  options: RunOptions,
+  options: RunOptions & { readonly runner: Runner; start(execution: Execution): void },
   startedAt: number,
-): Promise<RunReport> {
-  const { store, screen, interrupts } = options
+): Promise<Carried> {
+  const { store, screen, interrupts, runner } = options
+  const { scheduler } = runner
   const { signal } = owned.context
-  const found = await released(store, run, screen)
-  const { submit, replaces } = planOf(flow, run, found)
-  if (submit.length + replaces.length > 0) await owned.context.submit(submit, { replaces })
-  // Once more, as long as that brings something: a job may stand before the one it depends on.
-  while ((await scheduler.retryWhere({ flow: run.id })) > 0) signal.throwIfAborted()
-
+  const resumed = await prepare(flow, run, owned, scheduler, options)
   const scratch = await mkdtemp(join(tmpdir(), 'ax-run-'))
   const leave = () => rmSync(scratch, { recursive: true, force: true })
   process.on('exit', leave)
   const after = await endOfLog(store)
-  const jobs = await jobsOf(store, run)
-  const view = viewOfRun(flow, run, jobs, startedAt)
-  const resumed = found.length > 0
+  const view = viewOfRun(flow, run, await jobsOf(store, run), startedAt)
   if (resumed) screen.print([resumingNotice(run, view)])
-  const tell = (text: string) => {
-    if (!interrupts.drain.aborted) screen.print([text])
-  }
-  const { concurrency } = options
-  const execution: Execution = { flow, run, store, view, scratch, concurrency, tell }
-  const runner = openRunner(execution)
-  const watch = startWatch(runner, view, screen, after)
+  const reader = openReader(store)
+  const watch = startWatch(reader, view, screen, after, scheduler)
   try {
-    await runner.start()
-    await untilOver(runner, view, watch, interrupts, options.drain, signal)
-    await watch.end()
+    options.start({ flow, run, view, scratch })
+    await untilOver(runner, watch, interrupts, options.drain, signal)
     const interrupted = interrupts.drain.aborted
-    const reports = await reportJobs(scheduler, store, view, flow, interrupted)
-    const ok = reports.every(({ state }) => state === 'success')
-    if (signal.aborted) throw await takenAway(store, run)
+    if (interrupted && runner.running > 0) await scheduler.close({ drainMs: 0 })
+    else await released(store, run, screen)
+    await watch.end()
+    if (signal.aborted && !interrupted) throw await takenAway(store, run)
+    const jobs = await reportJobs(reader, store, view, flow, interrupted)
+    const ok = jobs.every(({ state }) => state === 'success')
+    const isOpen = jobs.some(({ state }) => !hasEnded(state))
     if (ok) owned.end()
-    else if (reports.every(({ state }) => hasEnded(state))) owned.end(failure(reports))
+    else if (!isOpen) owned.end(failure(jobs))
     const resumable = options.isDurable && !ok
-    const ms = Date.now() - startedAt
-    const told = { ok, interrupted, resumable, ms, jobs: reports }
-    return { flow: flow.name, run: run.number, resumed, followed: false, ...told }
+    const how = { resumed, followed: false, ok, interrupted, resumable }
+    const told = { flow: flow.name, run: run.number, ...how, ms: Date.now() - startedAt, jobs }
+    return { ok, isOpen, told }
   } finally {
     await watch.end()
-    await runner.close({ drainMs: 0 })
+    await reader.close({ drainMs: 0 })
     process.off('exit', leave)
     leave()
   }
+}
+
+/** Has the store say of the run what the flow says. True if some of it was there already. */
+async function prepare(
+  flow: Flow,
+  run: RunRef,
+  { context }: Ownership,
+  scheduler: AxScheduler,
+  { store, screen }: RunOptions,
+): Promise<boolean> {
+  const found = await released(store, run, screen)
+  const { submit, replaces } = planOf(flow, run, found)
+  if (submit.length + replaces.length > 0) await context.submit(submit, { replaces })
+  // Once more, as long as that brings something: a job may stand before the one it depends on.
+  while ((await scheduler.retryWhere({ flow: run.id })) > 0) context.signal.throwIfAborted()
+  return found.length > 0
 }
 
 function viewOfRun(flow: Flow, run: RunRef, jobs: readonly StoredJob[], startedAt: number): View {
@@ -225,9 +267,7 @@ async function follow(
   startedAt: number,
 ): Promise<RunReport | undefined> {
   const { store, screen, interrupts } = options
-  const logger = { info() {}, warn() {}, error() {} }
-  const scheduler = new AxScheduler({ store, keep: KEEP, name: 'ax run', logger, autoStart: false })
-  await scheduler.start()
+  const scheduler = await openLookout(store)
   const after = await endOfLog(store)
   const view = viewOfRun(flow, run, await jobsOf(store, run), startedAt)
   screen.print([followingNotice(run)])

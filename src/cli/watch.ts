@@ -26,12 +26,16 @@ export async function endOfLog(store: Store): Promise<number> {
   return (await store.events(Number.MAX_SAFE_INTEGER, 1)).last
 }
 
-/** Watches from an entry of the log on; the view shows how the jobs were then, or later. */
+/**
+ * Watches from an entry of the log on; the view shows how the jobs were then, or later. `runner`
+ * runs the jobs, if this process does: what their bodies say about themselves is in no log.
+ */
 export function startWatch(
   scheduler: AxScheduler,
   view: View,
   screen: Screen,
   after: number,
+  runner: AxScheduler = scheduler,
 ): Watch {
   const { tell, told } = lineTeller(scheduler, view, screen)
   const stop = new AbortController()
@@ -48,7 +52,7 @@ export function startWatch(
     const log = scheduler.events({ after, follow: true, signal: stop.signal })
     for await (const event of log) take(event)
   })().catch(() => {})
-  const off = scheduler.on('job:progress', ({ job, value }) => foldProgress(view, job, value))
+  const off = runner.on('job:progress', ({ job, value }) => foldProgress(view, job, value))
   const stopPicture = screen.isLive ? startPicture(scheduler, view, screen) : () => {}
   let ended: Promise<void> | undefined
 
