@@ -30,6 +30,8 @@ const BEFORE: Readonly<Record<string, string>> = {
   STORE_UNAVAILABLE: 'The store cannot be used: ',
 }
 
+const WITHOUT_STORE = '\nOr use --store memory: then nothing outlives the process.'
+
 process.on('uncaughtException', giveUp)
 process.exitCode = await main(process.argv.slice(2))
 leaveSoon()
@@ -75,7 +77,8 @@ function tell(error: unknown): ExitCode {
   if (isAxError(error)) {
     const before = BEFORE[error.code]
     if (before !== undefined) {
-      process.stderr.write(`${before}${error.message}\n`)
+      const more = error.code === 'STORE_UNAVAILABLE' ? WITHOUT_STORE : ''
+      process.stderr.write(`${before}${error.message}${more}\n`)
       return EXIT.usage
     }
     if (error.code === 'LEASE_LOST') {
