@@ -10,6 +10,7 @@ import type { Inserted, InsertGroup, Refusal } from '../store/store.ts'
 import { canWait, refusalError } from './errors.ts'
 import { Handle, type HandlePowers } from './handle.ts'
 import type { Hub } from './hub.ts'
+import { replaceJobs } from './replacing.ts'
 import { cannotRetry, revive, reviveBranch, warnOfStuck } from './revival.ts'
 import { Full, Rooms } from './rooms.ts'
 import { settle } from './settle.ts'
@@ -120,6 +121,20 @@ export class Client {
     return this.#rooms.enter(this.#waitedFor(jobs), go)
   }
 
+  /** Stores jobs in place of others, on behalf of a running job, while it holds its lease. */
+  async replace(
+    jobs: readonly NewJob[],
+    fence: NonNullable<InsertGroup['fence']>,
+    replaced: readonly string[],
+  ): Promise<JobHandle[]> {
+    const answer = await replaceJobs(this.#hub, jobs, fence, replaced)
+    if (answer.status === 'refused') {
+      throw refusalError(answer.refusals, jobs, { from: 0, isInside: true })
+    }
+    if (answer.status === 'stale') throw leaseLost(fence.id)
+    return answer.jobs.map((each) => this.#handleOf(each))
+  }
+
   async #offer(jobs: readonly NewJob[], fence: InsertGroup['fence'] | undefined) {
     const { unknownDeps } = this.#hub.settings
     const group: InsertGroup = { jobs, unknownDeps, ...(fence === undefined ? {} : { fence }) }
@@ -176,10 +191,10 @@ function fail(error: AxError): never {
   throw error
 }
 
-function leaseLost(id: string): AxError {
+export function leaseLost(id: string): AxError {
   return new AxError(
     'LEASE_LOST',
-    `Job ${id} no longer holds its lease, so what it submits is not stored.`,
+    `Job ${id} no longer holds its lease, so what it submits, or notes, is not stored.`,
     { jobId: id },
   )
 }

@@ -28,6 +28,7 @@ import type {
   Moved,
   OverdueAnswer,
   OverdueAsk,
+  ReplaceGroup,
   Standing,
   Store,
   Told,
@@ -88,6 +89,10 @@ class MemoryStore implements Store {
 
   async insert(groups: readonly InsertGroup[], tell: boolean) {
     return this.#write(tell, () => groups.map((group) => this.#insertion.insert(group)))
+  }
+
+  async replace(group: ReplaceGroup, tell: boolean) {
+    return this.#write(tell, () => this.#insertion.replace(group))
   }
 
   async lease(ask: LeaseAsk, tell: boolean): Promise<Told<LeaseAnswer>> {
@@ -338,6 +343,7 @@ class MemoryStore implements Store {
     listed.add(lease.number)
     this.#board.setDeadline(record, this.#board.now + ask.leaseMs)
     if (held.stuck === true) this.#board.stick(record)
+    if (held.note !== undefined) record.rare.note = held.note
     if (lease.hold) return { status: 'cancelled', lease }
     const by = record.evictor
     return by === undefined ? { status: 'held' } : { status: 'evicted', by }

@@ -55,8 +55,9 @@ import type {
  *    moment when they asked; the best of them is next.
  * 11. Cancelling a running job turns its lease into a hold under a new number: same slot, same
  *    lane, same deadline. What the old number writes is stale.
- * 12. A job is forgotten only if no live, failed or cancelled job that is kept names it. Its id
- *    and outcome stay for a while; its edges and results do not.
+ * 12. A job is forgotten only if no live, failed or cancelled job that is kept names it. The job
+ *    whose id is its `flow` counts as naming it; refused for that one alone, it is overdue again
+ *    LIMITS.flowMs later. Its id and outcome stay for a while; its edges and results do not.
  * 13. The log has one record per transition, in order. Folding it gives the stored states.
  * 14. A job's weight is `weightOf(priority, ageing)` with the ageing that is set; its rank is the
  *    instant at which it asked minus that. When ageing changes, whatever has not ended and was
@@ -101,12 +102,20 @@ import type {
  * 20. A suspect is a job with two losses or more since its last revival (`lost - lostBefore`). A
  *    holder never has leases and holds of more than one suspect, over all pools: while it has
  *    one, `lease` passes over the others, which hide nobody, and are for other workers, or wait.
+ * 21. `replace` is `stale` unless each job in `gone` stands at that seq and revision, has no lease
+ *    or hold, and has not succeeded. The group is judged as if these were out; it needs no room.
+ *    Then they go, in the order given, as if never submitted: no outcome, no log entry; keys are
+ *    free, lanes go on. Edges to them stay, those that had died open again where the job waits
+ *    and is not doomed; the group fills the ghosts. They count as forgotten.
+ * 22. A note sent with `extend` is written to the job, and stays there until a later one comes.
  */
 export interface Store {
   readonly traits: Traits
 
   /** Add jobs. Rejects nothing for being a duplicate: answers say what became of each. */
   insert(groups: readonly InsertGroup[], tell: boolean): Promise<Told<readonly InsertAnswer[]>>
+  /** Give jobs another definition, take some out, add some: one atomic step. */
+  replace(group: ReplaceGroup, tell: boolean): Promise<Told<InsertAnswer>>
   /** Take up to `max` ready jobs. O(pools and types with ready jobs + granted * log n). */
   lease(ask: LeaseAsk, tell: boolean): Promise<Told<LeaseAnswer>>
   /** Jobs at whose deadline somebody has to decide; also continues what was left unfinished. */
@@ -169,6 +178,10 @@ export interface InsertGroup {
   /** The instant of a schedule that this is for; if that has passed, nothing is stored. */
   readonly tick?: { readonly schedule: string; readonly at: number; readonly nextAt: number }
   readonly unknownDeps: 'wait' | 'reject'
+}
+
+export interface ReplaceGroup extends Omit<InsertGroup, 'tick'> {
+  readonly gone: readonly { readonly id: string; readonly seq: number; readonly rev: number }[]
 }
 
 /** `refused`: nothing of the group was stored, for the reasons given, each with an index. */
@@ -257,6 +270,7 @@ export type RefusedMove =
  * never arrived: they go back to their place, uncharged. A worker never lets `lease` and `extend`
  * overlap, and passes as `upTo` the `mark` of an earlier answer. `stuck`: the body was told to
  * stop, its grace is over, and it keeps its slot as there is no room for one zombie more.
+ * `note`: what the next holder should know of this attempt, if it comes to that.
  */
 export interface ExtendAsk {
   readonly holder: string
@@ -264,6 +278,7 @@ export interface ExtendAsk {
     readonly id: string
     readonly lease: number
     readonly stuck?: boolean
+    readonly note?: string
   }[]
   readonly leaseMs: number
   readonly upTo: number

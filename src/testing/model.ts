@@ -17,6 +17,7 @@ import {
   standingOf,
   viewOf,
 } from './model-read.ts'
+import { replaceGroup } from './model-replace.ts'
 import { RULES, type Rules } from './model-rules.ts'
 import { configure, schedulesOf, workersOf } from './model-time.ts'
 import { find, newWorld, type World } from './model-world.ts'
@@ -56,6 +57,8 @@ export function modelStore({ now, rules }: ModelOptions): ModelStore {
         const results = groups.map((group) => insertGroup(world, group))
         return results.map((result) => insertAnswer(world, result))
       }),
+    replace: async (group, tell) =>
+      told(world, tell, () => insertAnswer(world, replaceGroup(world, group))),
     lease: async (ask, tell) =>
       told(world, tell, () => {
         const { rows, nextAt } = leaseJobs(world, ask)

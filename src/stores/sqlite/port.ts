@@ -8,10 +8,12 @@ import type {
   Change,
   ExtendAsk,
   Hint,
+  InsertAnswer,
   InsertGroup,
   LeaseAsk,
   ListQuery,
   OverdueAsk,
+  ReplaceGroup,
   Store,
   Told,
   Traits,
@@ -27,6 +29,7 @@ import { extend, lease, overdue } from './leasing.ts'
 import { list } from './listing.ts'
 import { applyMoves } from './moves.ts'
 import { count, dependents, events, settingsOf, standing, workersOf } from './reading.ts'
+import { replaceJobs, Undone } from './replacement.ts'
 import { Session } from './session.ts'
 import { setSchedule } from './timetable.ts'
 import { freeTheDead, Watch } from './watch.ts'
@@ -83,6 +86,16 @@ export class SqliteStore implements Store {
   async insert(groups: readonly InsertGroup[], tell: boolean) {
     const weight = groups.reduce((sum, { jobs }) => sum + jobs.length, 0)
     return this.#write(tell, (board) => insertGroups(board, groups), weight)
+  }
+
+  async replace(group: ReplaceGroup, tell: boolean): Promise<Told<InsertAnswer>> {
+    const weight = group.jobs.length + group.gone.length
+    try {
+      return await this.#write(tell, (board) => replaceJobs(board, group), weight)
+    } catch (error) {
+      if (error instanceof Undone) return { answer: error.answer, events: NO_EVENTS }
+      throw error
+    }
   }
 
   async lease(ask: LeaseAsk, tell: boolean) {
