@@ -93,9 +93,13 @@ export class Client {
   /**
    * Stores jobs of a stream, in order, as many at a time as there is room for; `from` is the place
    * of the first in the stream. Resolves with how many were new. What was stored before an error
-   * stays.
+   * stays: `note` hears each time how many of the stream are.
    */
-  insertSome(jobs: readonly NewJob[], from: number): Promise<number> {
+  insertSome(
+    jobs: readonly NewJob[],
+    from: number,
+    note: (stored: number) => void,
+  ): Promise<number> {
     let at = 0
     let added = 0
     const go = async (): Promise<number | Full> => {
@@ -105,6 +109,7 @@ export class Client {
         if (answer.status === 'done') {
           added += answer.jobs.filter((each) => this.#handleOf(each).added).length
           at += piece.length
+          note(from + at)
           size = jobs.length
           continue
         }

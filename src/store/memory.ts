@@ -206,8 +206,10 @@ class MemoryStore implements Store {
   }
 
   async beat(worker: WorkerBeat): Promise<void> {
+    const now = this.#now()
     if (worker.ttlMs === 0) this.#workers.delete(worker.holder)
-    else this.#workers.set(worker.holder, { ...worker, until: this.#now() + worker.ttlMs })
+    else this.#workers.set(worker.holder, { ...worker, until: now + worker.ttlMs })
+    for (const [holder, { until }] of this.#workers) if (until <= now) this.#workers.delete(holder)
   }
 
   async get(ids: readonly string[]) {

@@ -24,6 +24,28 @@ function row(name: string, over: Partial<Schedule> = {}): Schedule {
   return { name, ...rest, nextAt: START + 1_000, ...over }
 }
 
+const WORKER_CASES: readonly Case[] = [
+  {
+    name: 'knows a worker for as long as it said, and again from its next beat on',
+    run: async ({ store, clock, expect }) => {
+      const beat = { name: 'w', types: ['alpha'], full: false, zombies: 0, settings: '' }
+      const holders = async () => (await store.workers()).map(({ holder }) => holder)
+      await store.beat({ ...beat, holder: 'a', ttlMs: 1_000 })
+      await store.beat({ ...beat, holder: 'b', ttlMs: 2_000 })
+      clock.advance(999)
+      expect(await holders()).toEqual(['a', 'b'])
+      clock.advance(1)
+      expect(await holders()).toEqual(['b'])
+      await store.beat({ ...beat, holder: 'c', ttlMs: 5_000 })
+      await store.beat({ ...beat, holder: 'a', ttlMs: 3_000 })
+      expect(await holders()).toEqual(['a', 'b', 'c'])
+      clock.advance(1_000)
+      await store.beat({ ...beat, holder: 'c', ttlMs: 0 })
+      expect(await holders()).toEqual(['a'])
+    },
+  },
+]
+
 const SCHEDULE_CASES: readonly Case[] = [
   {
     name: 'answers the schedules whose instant has come, and when the next one does',
@@ -210,4 +232,8 @@ const SELF_CASES: readonly Case[] = [
   },
 ]
 
-export const SELF_AND_SCHEDULE_CASES: readonly Case[] = [...SCHEDULE_CASES, ...SELF_CASES]
+export const SELF_AND_SCHEDULE_CASES: readonly Case[] = [
+  ...WORKER_CASES,
+  ...SCHEDULE_CASES,
+  ...SELF_CASES,
+]

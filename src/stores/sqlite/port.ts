@@ -149,6 +149,7 @@ export class SqliteStore implements Store {
       }
       const said = [name, JSON.stringify(types), Number(full), zombies, settings]
       session.run('setWorker', holder, ...said, session.now + ttlMs)
+      session.run('dropWorkers', session.now)
       this.#sign(board, holder)
     })
   }
