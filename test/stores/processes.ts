@@ -1,0 +1,150 @@
+// Owns real processes for tests: sources bundled once, since a child of Node 20 cannot read
+// TypeScript; children that are heard, and that never outlive the tests.
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { build } from 'vite'
+import { root } from '../sources.ts'
+
+export interface Child {
+  readonly process: ChildProcess
+  readonly pid: number
+  /** Resolves with the first line that begins so; rejects if the process ends before. */
+  said(start: string): Promise<string>
+  /** Sends it a line. */
+  tell(line: string): void
+  /** All that it has said so far. */
+  text(): string
+  /** Its exit code; null when a signal has ended it. */
+  readonly ended: Promise<number | null>
+}
+
+export interface StartOptions {
+  readonly args?: readonly string[]
+  /** The program that runs it. Default: the Node.js that runs this test. */
+  readonly node?: string
+  /** What comes before that program: a shell that sets a limit, for instance. */
+  readonly within?: readonly string[]
+}
+
+export class Processes {
+  /** Where files of the tests may be. */
+  readonly data: string
+  /** Within the repository, so that a bundle finds the packages that it loads when it runs. */
+  readonly #folder: string
+  readonly #children = new Set<ChildProcess>()
+  #scripts = 0
+
+  private constructor(name: string) {
+    this.#folder = mkdtempSync(join(root, 'node_modules', `.ax-${name}-`))
+    this.data = mkdtempSync(join(tmpdir(), `ax-${name}-`))
+  }
+
+  /** Bundles each of these sources, named by their path in the repository, into one module. */
+  static async build(name: string, input: Readonly<Record<string, string>>): Promise<Processes> {
+    const processes = new Processes(name)
+    const paths = Object.entries(input).map(([entry, path]) => [entry, resolve(root, path)])
+    await build({
+      configFile: false,
+      logLevel: 'silent',
+      build: {
+        ssr: true,
+        outDir: processes.#folder,
+        minify: false,
+        rollupOptions: {
+          input: Object.fromEntries(paths),
+          output: { entryFileNames: '[name].mjs' },
+        },
+      },
+    })
+    return processes
+  }
+
+  /** The place of a bundle. */
+  path(name: string): string {
+    return join(this.#folder, `${name}.mjs`)
+  }
+
+  /** The address of a bundle, quoted for an import. */
+  from(name: string): string {
+    return JSON.stringify(pathToFileURL(this.path(name)).href)
+  }
+
+  /** Writes a script down, beside the bundles that it may import. */
+  script(text: string): string {
+    this.#scripts += 1
+    const path = join(this.#folder, `script-${this.#scripts}.mjs`)
+    writeFileSync(path, text)
+    return path
+  }
+
+  start(path: string, options: StartOptions = {}): Child {
+    const { args = [], node = process.execPath, within = [] } = options
+    const [command, ...rest] = [...within, node, '--no-warnings', path, ...args]
+    const child = spawn(command as string, rest)
+    this.#children.add(child)
+    return heard(child, () => this.#children.delete(child))
+  }
+
+  /** Ends whatever is left of them. */
+  kill(): void {
+    for (const child of this.#children) child.kill('SIGKILL')
+    this.#children.clear()
+  }
+
+  dispose(): void {
+    this.kill()
+    rmSync(this.#folder, { recursive: true, force: true })
+    rmSync(this.data, { recursive: true, force: true })
+  }
+}
+
+function heard(child: ChildProcess, onEnd: () => void): Child {
+  let out = ''
+  let isOver = false
+  const waiting = new Set<() => void>()
+  const hear = (chunk: Buffer) => {
+    out += chunk.toString()
+    for (const look of waiting) look()
+  }
+  child.stdout?.on('data', hear)
+  child.stderr?.on('data', hear)
+  // One that was killed reads no more.
+  child.stdin?.on('error', () => {})
+  const ended = new Promise<number | null>((done, fail) => {
+    child.on('error', fail)
+    child.on('close', (code) => {
+      isOver = true
+      onEnd()
+      done(code)
+      for (const look of waiting) look()
+    })
+  })
+  ended.catch(() => {})
+  const said = (start: string) =>
+    new Promise<string>((done, fail) => {
+      const look = () => {
+        const line = out
+          .split('\n')
+          .slice(0, -1)
+          .find((each) => each.startsWith(start))
+        if (line === undefined && !isOver) return
+        waiting.delete(look)
+        if (line === undefined) fail(new Error(`it ended without a word of ${start}:\n${out}`))
+        else done(line)
+      }
+      waiting.add(look)
+      look()
+    })
+  return {
+    process: child,
+    pid: child.pid ?? 0,
+    said,
+    tell: (line) => void child.stdin?.write(`${line}\n`),
+    text: () => out,
+    ended,
+  }
+}
