@@ -2,6 +2,7 @@
 // AX_CRASH_KILLS sets the number of kills, AX_CRASH_SEED what is drawn: see scripts/crash.mjs.
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { laterNode } from '../../scripts/later-node.mjs'
 import { runCampaign, tableOf } from './crash/campaign.ts'
 import { POINTS } from './crash/faults.ts'
 import { Processes } from './processes.ts'
@@ -21,7 +22,7 @@ describe('a file whose processes are killed', () => {
   it(
     `loses nothing and repeats no success, after any of ${kills} kills`,
     async () => {
-      const nodes = [process.execPath]
+      const nodes = [...new Set([process.execPath, laterNode() ?? process.execPath])]
       const toll = await runCampaign(processes, { kills, seed, nodes, abreast: 2 })
       console.log(tableOf(toll))
       const counts = [...toll.kills.values()]

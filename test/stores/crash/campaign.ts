@@ -158,7 +158,8 @@ class Site {
     if (isEarly) await sleep(startedAt + this.#random() * 200 - performance.now())
     else {
       await this.#isUp(victim)
-      await sleep(this.#random() * 120)
+      child.tell('hurry')
+      await sleep(this.#random() * 100)
     }
     child.process.kill('SIGKILL')
     await this.#ended(victim)

@@ -1,5 +1,5 @@
 // Owns a process of the crash suite: it submits, runs and finishes jobs until it is killed. Told
-// to, it ends itself at a named point.
+// `hurry`, it does so fast for a while; told `arm`, until it ends itself at a named point.
 
 import { sqliteStore } from '../../../src/stores/sqlite/index.ts'
 import { Faults } from './faults.ts'
@@ -9,6 +9,11 @@ import { roundOf, workerOn } from './work.ts'
 
 /** As many jobs as a process waits for at once: the file should not grow without end. */
 const MOST = 40
+
+/** Rounds that it makes fast, and the pauses between two rounds, milliseconds. */
+const HURRY = 12
+const FAST = 4
+const SLOW = 100
 
 const [file = '', ledgerPath = '', name = ''] = process.argv.slice(2)
 const ledger = new Ledger(ledgerPath)
@@ -21,8 +26,10 @@ const library = await spyOn(faults)
 const scheduler = workerOn(faults.around(sqliteStore(file)), name, ledger, faults)
 
 let isOver = false
+let hurry = HURRY
 process.stdin.on('data', (chunk) => {
   const [word, countdown, point = ''] = chunk.toString().trim().split('\t')
+  hurry = word === 'arm' ? Number.POSITIVE_INFINITY : HURRY
   if (word === 'arm') faults.arm(point, Number(countdown))
 })
 process.on('SIGTERM', async () => {
@@ -37,9 +44,9 @@ console.log(`up with ${library}`)
 const pause = (ms: number) => new Promise((done) => setTimeout(done, ms))
 let awaited = 0
 
-for (let round = 0; !isOver; round += 1) {
+for (let round = 0; !isOver; round += 1, hurry -= 1) {
   await Promise.all(roundOf(name, round).map(submit))
-  await pause(3)
+  for (let waited = 0; waited < (hurry > 0 ? FAST : SLOW); waited += FAST) await pause(FAST)
   while (awaited > MOST && !isOver) await pause(2)
 }
 
