@@ -1,103 +1,39 @@
 // Owns the promises about several processes on one file: real processes, which end as they like.
-// The sources are bundled once, as a child of Node 20 cannot read TypeScript.
 
-import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-import { pathToFileURL } from 'node:url'
-import { build } from 'vite'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { AxScheduler } from '../../src/index.ts'
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
-import { root } from '../sources.ts'
+import { type Child, Processes } from './processes.ts'
+import { allEvents, illsOf } from './reading.ts'
 
-/** Within the repository, so that the bundle finds the packages that it loads when it runs. */
-const folder = mkdtempSync(join(root, 'node_modules', '.ax-sqlite-'))
-const data = mkdtempSync(join(tmpdir(), 'ax-sqlite-processes-'))
-const children: ChildProcess[] = []
+let processes: Processes
 
 beforeAll(async () => {
-  await build({
-    configFile: false,
-    logLevel: 'silent',
-    build: {
-      ssr: true,
-      outDir: folder,
-      minify: false,
-      rollupOptions: {
-        input: {
-          ax: resolve(root, 'src/index.ts'),
-          sqlite: resolve(root, 'src/stores/sqlite/index.ts'),
-        },
-        output: { entryFileNames: '[name].mjs' },
-      },
-    },
-  })
+  const [ax, sqlite] = ['src/index.ts', 'src/stores/sqlite/index.ts']
+  processes = await Processes.build('processes', { ax, sqlite })
 })
 
-afterEach(() => {
-  for (const child of children.splice(0)) child.kill('SIGKILL')
-})
+afterEach(() => processes.kill())
 
-afterAll(() => {
-  rmSync(folder, { recursive: true, force: true })
-  rmSync(data, { recursive: true, force: true })
-})
+afterAll(() => processes.dispose())
 
-interface Child {
-  readonly process: ChildProcess
-  /** Resolves with the line that begins so; rejects if the process ends before. */
-  said(start: string): Promise<string>
-  readonly ended: Promise<number | null>
+/** A file of its own, and a journal for what is worth noting. */
+function placesOf(name: string): readonly [file: string, journal: string] {
+  return [join(processes.data, `${name}.db`), join(processes.data, `${name}.txt`)]
 }
-
-let scripts = 0
 
 /** Runs a script in a process of its own. `file` and `journal` are what the test gives it. */
 function start(script: string, file: string, journal: string): Child {
-  scripts += 1
-  const path = join(folder, `script-${scripts}.mjs`)
-  const from = (name: string) => JSON.stringify(pathToFileURL(join(folder, name)).href)
   const head = `
     import { appendFileSync } from 'node:fs'
-    import { AxScheduler } from ${from('ax.mjs')}
-    import { sqliteStore } from ${from('sqlite.mjs')}
+    import { AxScheduler } from ${processes.from('ax')}
+    import { sqliteStore } from ${processes.from('sqlite')}
     const store = sqliteStore(${JSON.stringify(file)})
     const note = (text) => appendFileSync(${JSON.stringify(journal)}, text + '\\n')
   `
-  writeFileSync(path, head + script)
-  const child = spawn(process.execPath, [path])
-  children.push(child)
-  let out = ''
-  let isOver = false
-  const waiting = new Set<() => void>()
-  const hear = (chunk: Buffer) => {
-    out += chunk.toString()
-    for (const look of waiting) look()
-  }
-  child.stdout.on('data', hear)
-  child.stderr.on('data', hear)
-  const ended = new Promise<number | null>((done) => {
-    child.on('close', (code) => {
-      isOver = true
-      done(code)
-      for (const look of waiting) look()
-    })
-  })
-  const said = (text: string) =>
-    new Promise<string>((done, fail) => {
-      const look = () => {
-        const line = out.split('\n').find((each) => each.startsWith(text))
-        if (line === undefined && !isOver) return
-        waiting.delete(look)
-        if (line === undefined) fail(new Error(`it ended without a word of ${text}:\n${out}`))
-        else done(line)
-      }
-      waiting.add(look)
-      look()
-    })
-  return { process: child, said, ended }
+  return processes.start(processes.script(head + script))
 }
 
 function linesOf(journal: string): string[] {
@@ -120,7 +56,7 @@ const JOBS = 300
 
 describe('processes on one file', () => {
   it('run every job that is submitted, each of them once', async () => {
-    const [file, journal] = [join(data, 'crowd.db'), join(data, 'crowd.txt')]
+    const [file, journal] = placesOf('crowd')
     const workers = [1, 2, 3].map(() => start(WORKER, file, journal))
     await Promise.all(workers.map(({ said }) => said('started')))
     const submitter = start(
@@ -151,7 +87,7 @@ describe('processes on one file', () => {
   }, 60_000)
 
   it('run the jobs of one that was killed at once, not when its leases run out', async () => {
-    const [file, journal] = [join(data, 'killed.db'), join(data, 'killed.txt')]
+    const [file, journal] = placesOf('killed')
     const script = (body: string) => `
       const scheduler = new AxScheduler({ store, leaseMs: '10m' })
       scheduler.define('work', async ({ payload }) => { ${body} })
@@ -174,5 +110,79 @@ describe('processes on one file', () => {
     expect(await scheduler.job('a')).toMatchObject({ status: 'success', attempts: 1, lost: 1 })
     await scheduler.close()
     expect(linesOf(journal)).toEqual([`1 ${heir.process.pid}`])
+  }, 60_000)
+
+  it('take over from one that was stopped, and refuse what it says when it goes on', async () => {
+    const [file, journal] = placesOf('stopped')
+    const script = (name: string, body: string) => `
+      const scheduler = new AxScheduler({ store, name: '${name}', leaseMs: 1_000 })
+      let goOn
+      const both = new Promise((done) => { goOn = done })
+      let begun = 0
+      scheduler.define('work', async ({ job, signal, submit }) => { ${body} })
+      await scheduler.start()
+      console.log('started')
+      process.on('SIGTERM', () => scheduler.close())
+    `
+    const stopped = start(
+      script(
+        'stopped',
+        `
+          begun += 1
+          console.log('begun ' + begun)
+          if (begun === 2) {
+            process.kill(process.pid, 'SIGSTOP')
+            goOn()
+          }
+          await both
+          if (job.id === 'heeds') {
+            await new Promise((done) => signal.addEventListener('abort', done))
+            console.log('aborted ' + signal.reason.code)
+          } else {
+            const add = submit({ id: 'late', type: 'work' })
+            console.log('submit ' + (await add.then(() => 'stored', ({ code }) => code)))
+          }
+          note(job.id + ' late')
+          return 'late'
+        `,
+      ),
+      file,
+      journal,
+    )
+    await stopped.said('started')
+    const scheduler = new AxScheduler({ store: sqliteStore(file), autoStart: false })
+    const ids = ['heeds', 'does not']
+    const jobs = await scheduler.addJobs(ids.map((id) => ({ id, type: 'work' })))
+    await stopped.said('begun 2')
+    const heir = start(script('heir', `note(job.id + ' heir'); return 'heir'`), file, journal)
+    expect(await Promise.all(jobs.map((job) => job.result()))).toEqual(['heir', 'heir'])
+
+    stopped.process.kill('SIGCONT')
+    expect(await stopped.said('submit')).toBe('submit LEASE_LOST')
+    expect(await stopped.said('aborted')).toBe('aborted LEASE_LOST')
+    for (const { process } of [stopped, heir]) process.kill('SIGTERM')
+    expect(await Promise.all([stopped.ended, heir.ended])).toEqual([0, 0])
+    expect([...linesOf(journal)].sort()).toEqual([
+      'does not heir',
+      'does not late',
+      'heeds heir',
+      'heeds late',
+    ])
+
+    const store = sqliteStore(file)
+    await store.open()
+    const events = await allEvents(store)
+    for (const id of ids) {
+      const story = events.filter(({ job }) => job === id)
+      expect(story.map(({ event }) => event)).toEqual([
+        ...['job:added', 'job:running', 'job:lost', 'job:running', 'job:success'],
+      ])
+      expect(story.at(-1)?.worker ?? story.at(-2)?.worker).toMatch(/^heir:/)
+      expect(await scheduler.job(id)).toMatchObject({ result: 'heir', attempts: 1, lost: 1 })
+    }
+    expect(await scheduler.job('late')).toBe(null)
+    expect(await illsOf(store, file)).toEqual([])
+    await store.close()
+    await scheduler.close()
   }, 60_000)
 })

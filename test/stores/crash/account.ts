@@ -3,6 +3,7 @@
 
 import { hasEnded, type JobEvent, type JobStatus, type StoredJob } from '../../../src/core/job.ts'
 import type { Store } from '../../../src/store/store.ts'
+import { allEvents, allJobs } from '../reading.ts'
 import { type Entry, readLedger } from './ledger.ts'
 import { CAPS } from './work.ts'
 
@@ -14,8 +15,6 @@ interface Story {
   /** The record of its latest change. */
   seq: number
 }
-
-const PAGE = 500
 
 export class Account {
   readonly #store: Store
@@ -35,7 +34,7 @@ export class Account {
     const told = readLedger(this.#ledger)
     await this.#fold()
     const last = this.#last
-    const jobs = await this.#jobs()
+    const jobs = await allJobs(this.#store)
     const before = new Map([...this.#stories].map(([id, story]) => [id, { ...story }] as const))
     await this.#fold()
     this.#compare(jobs, before, last)
@@ -50,11 +49,7 @@ export class Account {
   }
 
   async #fold(): Promise<void> {
-    for (;;) {
-      const { events } = await this.#store.events(this.#last, PAGE)
-      if (events.length === 0) return
-      for (const event of events) this.#take(event)
-    }
+    for (const event of await allEvents(this.#store, this.#last)) this.#take(event)
   }
 
   #take({ seq, job, from, to, attempt, pool }: JobEvent): void {
@@ -83,16 +78,6 @@ export class Account {
     }
     const cap = CAPS[pool as keyof typeof CAPS]
     if (running > cap) this.#faults.push(`${running} jobs run in ${pool}, where ${cap} may`)
-  }
-
-  async #jobs(): Promise<ReadonlyMap<string, StoredJob>> {
-    const jobs = new Map<string, StoredJob>()
-    for (let after: number | null = 0; after !== null; ) {
-      const page = await this.#store.list({ after, limit: PAGE })
-      for (const job of page.jobs) jobs.set(job.id, job)
-      after = page.after
-    }
-    return jobs
   }
 
   /** Jobs that did not change while they were read are what the log makes of them. */

@@ -2,12 +2,11 @@
 // the account of the file. Half of the kills are at random moments, half at named points.
 
 import { join } from 'node:path'
-import { AxScheduler } from '../../../src/index.ts'
 import type { Store } from '../../../src/store/store.ts'
-import { loadLibrary } from '../../../src/stores/sqlite/driver.ts'
 import { sqliteStore } from '../../../src/stores/sqlite/index.ts'
 import { numbersFrom } from '../../../src/testing/history-commands.ts'
 import type { Child, Processes } from '../processes.ts'
+import { illsOf } from '../reading.ts'
 import { Account } from './account.ts'
 import { POINTS } from './faults.ts'
 import { Ledger, readLedger } from './ledger.ts'
@@ -212,25 +211,13 @@ class Site {
   async #check(when: string, isOver: boolean): Promise<void> {
     await this.#using(async (store) => {
       const account = new Account(store, this.#ledger)
-      const faults = [...(await account.faults()), ...(await this.#diagnose(store))]
+      const faults = [...(await account.faults()), ...(await illsOf(store, this.#file))]
       if (isOver && account.unfinished.length > 0) {
         faults.push(`${account.unfinished.join(', ')} never came to an end`)
       }
       if (faults.length > 0) this.#fail(when, faults)
       if (isOver) await this.#sum(store)
     })
-  }
-
-  /** What doctor finds, and what SQLite itself says when it looks at every page and index. */
-  async #diagnose(store: Store): Promise<readonly string[]> {
-    const doctor = new AxScheduler({ store, autoStart: false })
-    const { findings } = await doctor.doctor()
-    await doctor.close()
-    const raw = (await loadLibrary()).open(this.#file)
-    const said = raw.prepare('PRAGMA integrity_check').all() as { integrity_check: string }[]
-    raw.close()
-    const damage = said.map((row) => row.integrity_check).filter((line) => line !== 'ok')
-    return [...findings.map(({ kind, text }) => `doctor finds ${kind}: ${text}`), ...damage]
   }
 
   /** Who is left stops in good order; then everything that is in the file is run to its end. */
