@@ -9,9 +9,8 @@ import { spyOn } from '../crash/spy.ts'
 
 const [file = ''] = process.argv.slice(2)
 
-/** How often SQLite gave up on the lock, and the longest wait until it did. */
-let refusals = 0
-let longestMs = 0
+/** How long SQLite waited each time until it gave up on the lock. */
+const waits: number[] = []
 const timeouts: number[] = []
 
 const library = await spyOn({
@@ -21,8 +20,7 @@ const library = await spyOn({
   },
   failed: (_sql, error, ms) => {
     if (codeOf(error) !== CODES.busy) return
-    refusals += 1
-    longestMs = Math.max(longestMs, ms)
+    waits.push(ms)
   },
 })
 
@@ -31,10 +29,10 @@ scheduler.define('work', { timeout: '50s' }, async () => 'done')
 await scheduler.start()
 
 const loop = monitorEventLoopDelay({ resolution: 1 })
+let isOver = false
 process.stdin.once('data', () => {
   isOver = true
 })
-let isOver = false
 let jobs = 0
 let ticks = 0
 const ticker = setInterval(() => {
@@ -52,8 +50,6 @@ await Promise.all(results)
 loop.disable()
 clearInterval(ticker)
 const gapMs = loop.max / 1e6
-console.log(
-  `report ${JSON.stringify({ library, jobs, ticks, refusals, longestMs, gapMs, timeouts })}`,
-)
+console.log(`report ${JSON.stringify({ library, jobs, ticks, waits, gapMs, timeouts })}`)
 await scheduler.close()
 process.exit(0)
