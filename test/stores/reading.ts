@@ -1,5 +1,7 @@
 // Owns how tests read a whole store, page by page, and ask whether it is well.
 
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import type { JobEvent, StoredJob } from '../../src/core/job.ts'
 import { AxScheduler } from '../../src/index.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -33,8 +35,19 @@ export async function illsOf(store: Store, file: string): Promise<readonly strin
   const { findings } = await doctor.doctor()
   await doctor.close()
   const raw = (await loadLibrary()).open(file)
+  raw.exec('PRAGMA busy_timeout = 5000')
   const said = raw.prepare('PRAGMA integrity_check').all() as { integrity_check: string }[]
   raw.close()
   const damage = said.map((row) => row.integrity_check).filter((line) => line !== 'ok')
   return [...findings.map(({ kind, text }) => `doctor finds ${kind}: ${text}`), ...damage]
+}
+
+/**
+ * libsql lets go of a file that was closed when its statements are collected. After this, whoever
+ * opens the file next may be the first, who has to recover what a dead process has left.
+ */
+export async function letGo(): Promise<void> {
+  setFlagsFromString('--expose-gc')
+  runInNewContext('gc')()
+  await new Promise((done) => setTimeout(done, 5))
 }

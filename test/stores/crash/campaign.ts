@@ -6,7 +6,7 @@ import type { Store } from '../../../src/store/store.ts'
 import { sqliteStore } from '../../../src/stores/sqlite/index.ts'
 import { numbersFrom } from '../../../src/testing/history-commands.ts'
 import type { Child, Processes } from '../processes.ts'
-import { illsOf } from '../reading.ts'
+import { illsOf, letGo } from '../reading.ts'
 import { Account } from './account.ts'
 import { POINTS } from './faults.ts'
 import { Ledger, readLedger } from './ledger.ts'
@@ -120,8 +120,10 @@ class Site {
       await this.#killOne(kill)
       const next = this.#start()
       await this.#isUp(next)
-      await this.#recover(next)
-      await this.#check('after a kill', false)
+      await this.#using(async (store) => {
+        await this.#recover(store, next)
+        await this.#check(store, 'after a kill')
+      })
     }
     await this.#finish()
   }
@@ -146,6 +148,7 @@ class Site {
   async #killOne(kill: number): Promise<void> {
     const at = Math.floor(this.#random() * this.#crew.length)
     const [victim] = this.#crew.splice(at, 1) as [Named]
+    if (this.#crew.length === 0) await letGo()
     const { child, name, startedAt } = victim
     this.#dead.push(name)
     if (kill % 2 === 1) {
@@ -191,33 +194,26 @@ class Site {
   }
 
   /** The next process goes on at once: nothing is held by the dead, long before a lease is over. */
-  async #recover(next: Named): Promise<void> {
-    await this.#using(async (store) => {
-      const isFree = async () => {
-        const { held } = await store.count()
-        const holders = new Set(held.map(({ lease }) => lease?.holder.split(':')[0]))
-        return !this.#dead.some((name) => holders.has(name))
-      }
-      while (!(await isFree())) {
-        const ms = performance.now() - next.startedAt
-        if (ms > BOUND_MS) this.#fail(`after ${ms} ms the dead still hold jobs`, this.#dead)
-        await sleep(10)
-      }
-    })
+  async #recover(store: Store, next: Named): Promise<void> {
+    const isFree = async () => {
+      const { held } = await store.count()
+      const holders = new Set(held.map(({ lease }) => lease?.holder.split(':')[0]))
+      return !this.#dead.some((name) => holders.has(name))
+    }
+    while (!(await isFree())) {
+      const ms = performance.now() - next.startedAt
+      if (ms > BOUND_MS) this.#fail(`after ${ms} ms the dead still hold jobs`, this.#dead)
+      await sleep(10)
+    }
     this.#books.recoveries.push(performance.now() - next.startedAt)
     this.#dead = []
   }
 
-  async #check(when: string, isOver: boolean): Promise<void> {
-    await this.#using(async (store) => {
-      const account = new Account(store, this.#ledger)
-      const faults = [...(await account.faults()), ...(await illsOf(store, this.#file))]
-      if (isOver && account.unfinished.length > 0) {
-        faults.push(`${account.unfinished.join(', ')} never came to an end`)
-      }
-      if (faults.length > 0) this.#fail(when, faults)
-      if (isOver) await this.#sum(store)
-    })
+  async #check(store: Store, when: string): Promise<Account> {
+    const account = new Account(store, this.#ledger)
+    const faults = [...(await account.faults()), ...(await illsOf(store, this.#file))]
+    if (faults.length > 0) this.#fail(when, faults)
+    return account
   }
 
   /** Who is left stops in good order; then everything that is in the file is run to its end. */
@@ -234,7 +230,11 @@ class Site {
     await scheduler.close()
     await store.close()
     ledger.close()
-    await this.#check('in the end', true)
+    await this.#using(async (last) => {
+      const { unfinished } = await this.#check(last, 'in the end')
+      if (unfinished.length > 0) this.#fail('some never came to an end', unfinished)
+      await this.#sum(last)
+    })
   }
 
   async #sum(store: Store): Promise<void> {
