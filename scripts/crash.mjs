@@ -1,4 +1,4 @@
-// Owns the long run of the crash suite: `node scripts/crash.mjs --kills 2000 --seed 7`. The test
+// Owns the long run of the crash suite: `npm run crash -- --kills 2000 --seed 7`. The test
 // itself is the one of every day, with other numbers.
 
 import { parseArgs } from 'node:util'

@@ -90,9 +90,9 @@ export const MUTATIONS = [
   },
   {
     name: 'the order by rank is reversed',
-    file: 'store/memory/board.ts',
-    find: 'record.queue.heap.push(record, record.rank, record.seq)',
-    replace: 'record.queue.heap.push(record, -record.rank, record.seq)',
+    file: 'store/memory/queues.ts',
+    find: 'line.heap.push(record, record.rank, record.seq)',
+    replace: 'line.heap.push(record, -record.rank, record.seq)',
   },
   {
     name: 'a hold takes no slot',
@@ -170,6 +170,24 @@ export const MUTATIONS = [
     find: 'if (this.#caps.size > 0) this.#caps.get(record.type)?.held.add(record)',
     replace: 'if (record.lease?.hold === false) this.#caps.get(record.type)?.held.add(record)',
     from: 390,
+  },
+  {
+    name: 'a worker takes two suspects',
+    file: 'store/memory/pick.ts',
+    find: 'if (suspects && call.suspects.count(call.holder) > 0) return true',
+    replace: 'if (suspects && call.suspects.count(call.holder) > 1) return true',
+  },
+  {
+    name: 'old losses make a suspect',
+    file: 'core/suspect.ts',
+    find: 'return lost - lostBefore >= SUSPECT_LOSSES',
+    replace: 'return lostBefore >= 0 && lost >= SUSPECT_LOSSES',
+  },
+  {
+    name: 'explain does not know of suspects',
+    file: 'core/explain-ready.ts',
+    find: 'if (!standing.barred) return undefined',
+    replace: 'if (standing.barred || !standing.barred) return undefined',
   },
   {
     name: 'a rate lets one start too early',

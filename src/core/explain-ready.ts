@@ -37,8 +37,8 @@ type Check = (job: StoredJob, facts: ExplainFacts) => Answer | undefined
  *    of 0 (of the pool, then of the type);
  * 2. what time changes, the ill downstream before the rate: the breaker, the rate;
  * 3. what the end of other jobs changes, the narrower cap before the wider one where raising the
- *    wider would be in vain: the type's cap, the victim that is stopping for it, the pool's cap,
- *    the share of the workers.
+ *    wider would be in vain: that workers have one suspect at a time, the type's cap, the victim
+ *    that is stopping for it, the pool's cap, the share of the workers.
  *
  * If none holds, the job starts at once.
  */
@@ -49,6 +49,7 @@ const CHECKS: readonly Check[] = [
   closed,
   tripped,
   throttled,
+  suspected,
   typeFull,
   preempting,
   poolFull,
@@ -141,6 +142,16 @@ function throttled(job: StoredJob, { standing, now }: ExplainFacts): Answer | un
     `The rate of pool ${show(job.pool)} lets the next job start in ${showMs(until - now)}; ` +
     `${others} ${inText(job)}. Nothing has to be done, unless the rate is too low.`
   return { reason: 'rate', text, until, ...placeOf(standing.ahead) }
+}
+
+function suspected(job: StoredJob, { standing }: ExplainFacts): Answer | undefined {
+  if (!standing.barred) return undefined
+  const text =
+    `${named(job)} was lost ${times(job.lost - job.lostBefore)} with its worker and may be what ` +
+    'kills it, so no worker takes it beside another such job, and every one that could run it ' +
+    'has one. It starts when that one has ended, or on another worker. Look at the memory and ' +
+    'the log of the workers that died.'
+  return { reason: 'suspect', text }
 }
 
 function typeFull(job: StoredJob, { standing }: ExplainFacts): Answer | undefined {

@@ -40,6 +40,7 @@ export const REASONS = [
   'paused',
   'breaker',
   'rate',
+  'suspect',
   'type-full',
   'preempting',
   'pool-full',
@@ -59,6 +60,8 @@ export interface ExplainFacts {
     readonly served: boolean
     /** Served only by workers that take nothing now. */
     readonly full: boolean
+    /** A suspect, and those workers all have one already; see suspect.ts. */
+    readonly barred: boolean
     /** Served only by workers that run as many of its pool as one may. */
     readonly spent: boolean
     /** The cap of its type over all pools, null for none, and how many of it run. */

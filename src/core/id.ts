@@ -24,6 +24,27 @@ export function checkName(what: string, value: unknown, code: AxErrorCode = 'INV
 
 const UNFIT = /\0|\p{Surrogate}/u
 
+/**
+ * The name that a text from outside comes nearest to: itself, mostly. What no name may have is
+ * replaced by the sign for that, and what is too long is cut.
+ */
+export function asName(text: string): string {
+  if (fits(text) && !UNFIT.test(text)) return text
+  const whole = text.replace(UNFITS, '\ufffd')
+  if (fits(whole)) return whole
+  let name = ''
+  let bytes = CUT.length
+  for (const sign of whole) {
+    bytes += byteLength(sign)
+    if (bytes > MAX_NAME_BYTES) break
+    name += sign
+  }
+  return name + CUT
+}
+
+const UNFITS = new RegExp(UNFIT, 'gu')
+const CUT = '...'
+
 function fits(text: string): boolean {
   if (text.length * 3 <= MAX_NAME_BYTES) return true
   return text.length <= MAX_NAME_BYTES && byteLength(text) <= MAX_NAME_BYTES

@@ -4,7 +4,7 @@
 // has beside its items.
 
 import { AxError, type AxErrorCode, isAxError } from './errors.ts'
-import { byteLength } from './id.ts'
+import { asName, byteLength } from './id.ts'
 import type { ErrorData } from './job.ts'
 import { clip, show } from './options.ts'
 
@@ -14,7 +14,8 @@ const MAX_DEPTH = 500
 /** Longest message and stack that are kept, in characters. */
 const MAX_TEXT = 8_192
 
-const MAX_CODE = 255
+/** Longest name of a class of errors. */
+const MAX_CLASS = 255
 
 export interface JsonOptions {
   /** Of the JSON text, in UTF-8. */
@@ -168,7 +169,8 @@ function placeOf(walk: Walk): string {
 }
 
 /**
- * Whatever was thrown, as data. Never throws: undefined, strings, frozen objects and objects with
+ * Whatever was thrown, as data. A code that could be no name becomes the nearest that can: jobs are
+ * counted and found by it. Never throws: undefined, strings, frozen objects and objects with
  * hostile getters all give a message that can be printed.
  */
 export function toErrorData(error: unknown): ErrorData {
@@ -176,9 +178,9 @@ export function toErrorData(error: unknown): ErrorData {
   const code = textOf(error, 'code')
   const stack = textOf(error, 'stack')
   return {
-    name: clip(textOf(error, 'name') || 'Error', MAX_CODE),
+    name: clip(textOf(error, 'name') || 'Error', MAX_CLASS),
     message: clip(message, MAX_TEXT),
-    ...(code ? { code: clip(code, MAX_CODE) } : {}),
+    ...(code ? { code: asName(code) } : {}),
     ...(stack === undefined ? {} : { stack: clip(stack, MAX_TEXT) }),
   }
 }

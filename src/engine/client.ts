@@ -13,6 +13,7 @@ import type { Hub } from './hub.ts'
 import { cannotRetry, revive, reviveBranch, warnOfStuck } from './revival.ts'
 import { Full, Rooms } from './rooms.ts'
 import { settle } from './settle.ts'
+import { vainError } from './vain.ts'
 
 export class Client {
   /** Stores one job, together with those of the same turn. One promise per call. */
@@ -74,11 +75,13 @@ export class Client {
   async insert(jobs: readonly NewJob[], fence?: InsertGroup['fence']): Promise<JobHandle[]> {
     const place = { from: 0, isInside: fence !== undefined }
     if (fence === undefined) {
-      const inserted = await this.#rooms.enter(this.#waitedFor(jobs), async () => {
+      const attempt = async () => {
         const answer = await this.#offer(jobs, undefined)
         if (answer.status === 'done') return answer.jobs
         return fullOf(answer.refusals) ?? fail(refusalError(answer.refusals, jobs, place))
-      })
+      }
+      const vain = () => vainError(this.#hub.store, jobs)
+      const inserted = await this.#rooms.enter(this.#waitedFor(jobs), attempt, vain)
       return inserted.map((each) => this.#handleOf(each))
     }
     const answer = await this.#offer(jobs, fence)

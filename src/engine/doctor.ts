@@ -31,7 +31,8 @@ export async function examine(store: Store, self: Self): Promise<Finding[]> {
     store.count(),
     store.time(),
   ])
-  const types = Object.entries(counted.types)
+  // In order of name: a count is in no order, and two stores should be told of alike.
+  const types = Object.entries(counted.types).sort(([a], [b]) => (a < b ? -1 : 1))
   const workers = known.map((worker) => {
     return worker.holder === self.holder ? { ...worker, ...self } : worker
   })

@@ -13,6 +13,8 @@ const SETTLED: Fact = { type: 'settled' }
 
 /** What it has to know of the worker. */
 export interface EndsOwner {
+  /** Ends are on their way to the store: their slots will be free. */
+  ending(): void
   /** The end of this run has been answered. */
   over(run: Run): void
   isStopping(): boolean
@@ -79,7 +81,9 @@ export class Ends {
       try {
         const moves = ends.map((end) => end.move)
         const runs = ends.map((end) => end.run)
-        const answers = await this.#patiently(runs, () => this.#hub.moveAll(moves))
+        const writing = this.#patiently(runs, () => this.#hub.moveAll(moves))
+        this.#owner.ending()
+        const answers = await writing
         ends.forEach(({ run }, index) => {
           if (answers[index]?.status === 'moved') this.#owner.over(run)
           else void this.#release(run)

@@ -90,8 +90,7 @@ export class Keeper {
     } else {
       const now = await store.time()
       const ms = answer.nextAt - now
-      // The next instant of all is that of the schedule that is stuck, and it has passed.
-      this.#arm(stuck ? Math.max(ms, STUCK_MS) : ms, answer.nextQuietAt - now)
+      this.#arm(stuck ? Math.min(ms, STUCK_MS) : ms, answer.nextQuietAt - now)
     }
   }
 

@@ -79,11 +79,15 @@ export class Rooms {
 
   /**
    * Attempts it now, or, if somebody waits for `pool`, after them; again and again until the
-   * answer is not `Full` any more.
+   * answer is not `Full` any more. `vain`: the error, if it could stand behind them for ever.
    */
-  async enter<T>(pool: string | undefined, attempt: () => Promise<T | Full>): Promise<T> {
+  async enter<T>(
+    pool: string | undefined,
+    attempt: () => Promise<T | Full>,
+    vain: () => Promise<unknown> = async () => undefined,
+  ): Promise<T> {
     const heard = this.#heard
-    if (pool !== undefined) return this.#wait(pool, undefined, attempt, heard)
+    if (pool !== undefined) return this.#wait(pool, undefined, attempt, heard, vain)
     const answer = await attempt()
     if (!(answer instanceof Full)) return answer
     return this.#wait(answer.pool, undefined, attempt, heard)
@@ -103,9 +107,12 @@ export class Rooms {
     job: NewJob | undefined,
     attempt: () => Promise<unknown>,
     heard: number,
+    vain?: () => Promise<unknown>,
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      this.#join(pool, { job, attempt, resolve, reject, asking: false })
+      const entry: Entry = { job, attempt, resolve, reject, asking: false }
+      this.#join(pool, entry)
+      if (vain !== undefined) void this.#sendAway(pool, entry, vain)
       if (heard !== this.#heard) this.#retry(pool)
     })
   }
@@ -122,6 +129,15 @@ export class Rooms {
     const line = this.#lines.get(pool)
     line?.entries.delete(entry)
     if (line?.entries.size === 0) this.#lines.delete(pool)
+  }
+
+  /** Out of the line, if it could stand there for ever; unless it is its turn anyhow. */
+  async #sendAway(pool: string, entry: Entry, vain: () => Promise<unknown>): Promise<void> {
+    const error = await vain().catch(() => undefined)
+    const isHere = this.#lines.get(pool)?.entries.has(entry) === true
+    if (error === undefined || !isHere || entry.asking) return
+    this.#leave(pool, entry)
+    entry.reject(error)
   }
 
   #turnAway(pool: string, entry: Entry): void {

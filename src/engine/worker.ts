@@ -75,6 +75,7 @@ export class Worker {
       isStopping: () => this.isStopping,
     })
     this.#ends = new Ends(hub, {
+      ending: () => this.#askAhead(),
       over: (run) => this.#over(run),
       isStopping: () => this.#state === 'stopping',
       isSuperseded: (run) => this.#isSuperseded(run),
@@ -206,6 +207,14 @@ export class Worker {
     if (jobs.length === LIMITS.moves) this.#again = true
     if (Number.isFinite(nextAt)) this.#wakeIn(nextAt - (await store.time()))
     else this.#due?.cancel()
+  }
+
+  /**
+   * Where a call costs a transaction or a way over the network, the next jobs are asked for in the
+   * turn in which the slots of the last ones are given back: the store serves a lease after that.
+   */
+  #askAhead(): void {
+    if (this.#hub.store.traits.lossyHints) this.wake()
   }
 
   /** Jobs that are due keep the process alive: somebody is waiting for them. */

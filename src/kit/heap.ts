@@ -88,15 +88,15 @@ export class Heap<T> {
   /**
    * How many items come before (key, tie), looking at no more than `limit` of them: the answer
    * is exact below `limit`, and `limit` means "at least so many". O(limit), because it descends
-   * only below items that count.
+   * only below items that come before. `counts`: not all of these count; O(all of these) then.
    */
-  countBefore(key: number, tie: number, limit: number): number {
+  countBefore(key: number, tie: number, limit: number, counts?: (item: T) => boolean): number {
     const open = [0]
     let count = 0
     while (open.length > 0 && count < limit) {
       const at = open.pop() as number
       if (at >= this.#size || !this.#before(at, key, tie)) continue
-      count += 1
+      if (counts === undefined || counts(this.#items[this.#cells[at] as number] as T)) count += 1
       const first = 4 * at + 1
       open.push(first, first + 1, first + 2, first + 3)
     }

@@ -116,15 +116,16 @@ class MemoryStore implements Store {
       const limit = Math.min(ask.limit, LIMITS.moves)
       const jobs = this.#firstOverdue(limit)
       const schedules = board.timetable.due(board.now, limit)
-      board.announced()
+      const nextAt = Math.min(board.waits.peekKey(), schedules.nextAt)
+      board.announced(nextAt)
       const unfinished = board.fanOuts.size > 0 || board.ranks.unranked > 0
-      const isFull = jobs.length === limit || schedules.length === limit
+      const isFull = jobs.length === limit || schedules.rows.length === limit
       // An entry is dropped once it is older than that, a millisecond later than its age.
       const nextPrune = board.log.oldestAt + ask.keepLogMs + 1
       return {
         jobs,
-        schedules,
-        nextAt: Math.min(board.waits.peekKey(), board.timetable.nextAt),
+        schedules: schedules.rows,
+        nextAt,
         nextQuietAt: Math.min(board.leases.peekKey(), board.retention.peekKey(), nextPrune),
         more: unfinished || isFull || nextPrune <= board.now,
       }
@@ -170,8 +171,7 @@ class MemoryStore implements Store {
       if (board.ranks.unranked > 0) board.hintOverdue = true
     } else if ('budget' in change) board.retries.set(change.budget, board.now)
     else {
-      board.timetable.set(change.schedule, change.row)
-      board.scheduled()
+      board.scheduled(board.timetable.set(change.schedule, change.row))
     }
   }
 
@@ -243,6 +243,8 @@ class MemoryStore implements Store {
     const live = [...this.#workers.values()].filter((worker) => worker.until > now)
     const able = live.filter(({ types }) => record?.body !== undefined || types.includes(type))
     const takers = able.filter((worker) => !worker.full)
+    const isBarred = ({ holder }: Worker) =>
+      record !== undefined && board.pools.isBarred(record, holder)
     const isSpent = ({ holder }: Worker) =>
       record !== undefined && board.pools.isSpent(record, holder, board.ranks.ageing)
     const unsatisfied = record?.has.edges.filter((edge) => edge.state !== 'satisfied') ?? []
@@ -256,7 +258,8 @@ class MemoryStore implements Store {
       }),
       served: able.length > 0,
       full: able.length > 0 && able.every((worker) => worker.full),
-      spent: takers.length > 0 && takers.every(isSpent),
+      barred: takers.length > 0 && takers.every(isBarred),
+      spent: takers.length > 0 && takers.every((each) => isBarred(each) || isSpent(each)),
       type: {
         concurrency: board.types.get(type)?.concurrency ?? null,
         running: board.pools.runningOf(type),

@@ -70,7 +70,10 @@ import type {
  *    then it is `pending`, also without a delay. Nothing else is charged to the budget. Of other
  *    pending jobs `lease` lets out those whose time has come before that, by (instant, seq), at
  *    most LIMITS.chunk of each; without a budget retries are among these. New terms begin with
- *    the state that `carried` in core/gcra.ts makes of the old one.
+ *    the state that `carried` in core/gcra.ts makes of the old one. Nobody looks at all retries at
+ *    once: each `lease` puts those whose time has come in line, at most LIMITS.chunk, by (instant,
+ *    seq), and while some are not, the budget lets nobody out, as they may be better. Without a
+ *    budget each takes the best out of the line, at most LIMITS.chunk, before it lets anybody out.
  * 16. `elastic`: once a pool, or the worker's share of it, is full, `lease` goes on in the same
  *    order as long as the next job is urgent (of at least `minPriority`, and above the ageing's
  *    ceiling) and no more than `raiseOf(cap)` are in use beyond the cap, nor beyond the share
@@ -95,6 +98,9 @@ import type {
  * 19. Inserting a group with a `tick` happens only if the schedule still stands at that instant,
  *    and moves it on in the same step; else it is `stale`. A group that is refused leaves the
  *    schedule where it is; one without jobs just moves it on.
+ * 20. A suspect is a job with two losses or more since its last revival (`lost - lostBefore`). A
+ *    holder never has leases and holds of more than one suspect, over all pools: while it has
+ *    one, `lease` passes over the others, which hide nobody, and are for other workers, or wait.
  */
 export interface Store {
   readonly traits: Traits
@@ -223,8 +229,8 @@ export interface OverdueAnswer {
   /** Schedules whose instant has come, by (instant, name), up to `limit`, until they move on. */
   readonly schedules: readonly Schedule[]
   /**
-   * The next deadline of a job that waits, or instant of a schedule; Infinity for none. As long
-   * as nobody has decided about what is overdue, it has passed.
+   * The next deadline of a job that waits, or instant of a schedule that this does not hand out;
+   * Infinity for none. As long as nobody has decided about a job that is overdue, it has passed.
    */
   readonly nextAt: number
   /** The next end of a lease or a retention, of the log too: nobody stays awake for it alone. */
@@ -400,7 +406,9 @@ export interface Standing {
   readonly served: boolean
   /** Whether those workers all take nothing now. */
   readonly full: boolean
-  /** Whether all of them, full ones aside, run as many of its pool as one worker may. */
+  /** Whether it is a suspect, and all of them, full ones aside, have one. */
+  readonly barred: boolean
+  /** Whether all of those that may have it run as many of its pool as one worker may. */
   readonly spent: boolean
   /** The cap of its type over all pools, null for none, and how many of it run. */
   readonly type: { readonly concurrency: number | null; readonly running: number }

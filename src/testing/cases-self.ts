@@ -42,6 +42,38 @@ const SCHEDULE_CASES: readonly Case[] = [
     },
   },
   {
+    name: 'does not count the instants of schedules that it hands out as the next deadline',
+    run: async (bench) => {
+      const { store, add, clock, expect } = bench
+      await store.configure({ schedule: 'stuck', row: row('stuck') })
+      await store.configure({ schedule: 'too', row: row('too', { nextAt: START + 999 }) })
+      await store.configure({ schedule: 'later', row: row('later', { nextAt: START + 9_000 }) })
+      clock.advance(1_000)
+      expect(await sweep(bench)).toMatchObject({ nextAt: START + 9_000 })
+      expect(await sweep(bench, 1)).toMatchObject({ nextAt: START + 1_000, more: true })
+      await add({ id: 'a', enqueueTimeoutMs: 70 })
+      expect(await sweep(bench)).toMatchObject({ nextAt: START + 1_070, more: false })
+    },
+  },
+  {
+    name: 'hints at a schedule that is due or nearer than all others, beside a stuck one too',
+    hints: true,
+    run: async (bench) => {
+      const { store, clock, expect } = bench
+      await store.configure({ schedule: 'stuck', row: row('stuck') })
+      clock.advance(1_000)
+      await sweep(bench)
+      const hints: boolean[] = []
+      const stop = await store.watch(({ overdue }) => hints.push(overdue))
+      await store.configure({ schedule: 'b', row: row('b', { nextAt: START + 9_000 }) })
+      await sweep(bench)
+      await store.configure({ schedule: 'c', row: row('c', { nextAt: START + 9_001 }) })
+      await store.configure({ schedule: 'd', row: row('d', { nextAt: START + 500 }) })
+      await stop()
+      expect(hints).toEqual([true, false, false, true])
+    },
+  },
+  {
     name: 'adds the job of an instant once, and moves the schedule on in the same step',
     run: async (bench) => {
       const { store, addTo, clock, statuses, expect } = bench

@@ -23,6 +23,9 @@ import { POOL_CASES } from './cases-pools.ts'
 import { PREEMPT_CASES } from './cases-preempt.ts'
 import { ROOM_CASES } from './cases-room.ts'
 import { SELF_AND_SCHEDULE_CASES } from './cases-self.ts'
+import { STORM_CASES } from './cases-storm.ts'
+import { SUSPECT_CASES } from './cases-suspects.ts'
+import { TEXT_CASES } from './cases-texts.ts'
 import { TIME_CASES } from './cases-time.ts'
 import { newJob } from './history-commands.ts'
 
@@ -414,7 +417,10 @@ export const CASES: readonly Case[] = [
   ...LANE_CASES,
   ...GROUP_CASES,
   ...READ_CASES,
+  ...STORM_CASES,
+  ...SUSPECT_CASES,
   ...TIME_CASES,
+  ...TEXT_CASES,
   ...ROOM_CASES,
   ...SELF_AND_SCHEDULE_CASES,
 ]

@@ -56,7 +56,8 @@ const FEATURES = [
   'stuck bodies',
 ] as const
 
-export type Feature = (typeof FEATURES)[number]
+/** Poison: jobs are lost again and again, and go on. Every other seed has it. */
+export type Feature = (typeof FEATURES)[number] | 'poison'
 
 /** What the mixed history has on every seed. */
 const MIXED: readonly Feature[] = [
@@ -111,9 +112,10 @@ const SAID_FIRST = 12
 
 /** Mixed histories have one of two subjects in turn; all others have what the seed says. */
 function featuresOf(seed: number, mixed: boolean, random: () => number): ReadonlySet<Feature> {
-  const drawn = FEATURES.filter(() => random() < 0.6)
-  if (!mixed) return new Set(drawn)
-  if (seed % 2 === 1) return new Set([...drawn, ...MIXED, ...SET_BY_TIME])
+  const drawn: readonly Feature[] = FEATURES.filter(() => random() < 0.6)
+  const poison: readonly Feature[] = seed % 2 === 1 ? ['poison'] : []
+  if (!mixed) return new Set([...drawn, ...poison])
+  if (seed % 2 === 1) return new Set([...drawn, ...MIXED, ...SET_BY_TIME, ...poison])
   const others = drawn.filter((each) => !SET_BY_TIME.includes(each))
   return new Set([...others, ...MIXED, ...PINCH])
 }
@@ -139,7 +141,8 @@ export function historyFrom(seed: number, mixed: boolean): (peek: readonly Peeke
     },
     weights: KINDS.map(([draw, weight]) => {
       const isRare = draw === drawFinish && on.has('pressure')
-      return weight * (0.4 + random()) * (isRare ? 0.4 : 1)
+      const isOften = (draw === drawClock || draw === drawOverdue) && on.has('poison')
+      return weight * (0.4 + random()) * (isRare ? 0.4 : isOften ? 2 : 1)
     }),
     made: 0,
     owes: false,
@@ -233,7 +236,11 @@ function drawJob(
     pool: chance(0.6) ? 'default' : pick(POOLS),
     flow: chance(0.3) ? pick(['f1', 'f2']) : undefined,
     payload: isOther ? '"other"' : `{"n":${number}}`,
-    terms: { ...pick(TERMS), ...(isPressed && chance(0.6) ? { preemptible: true } : {}) },
+    terms: {
+      ...pick(TERMS),
+      ...(isPressed && chance(0.6) ? { preemptible: true } : {}),
+      ...(has('poison') && chance(0.6) ? { maxLost: 9, idempotent: true } : {}),
+    },
     priority,
     delayMs: has('delays') && chance(0.25) ? pick([1, 50, 1_000, 20_000, 200_000]) : 0,
     enqueueTimeoutMs: has('patience') && chance(0.3) ? pick([1, 500, 5_000]) : 0,

@@ -131,6 +131,7 @@ function newRow(world: World, job: NewJob, coming: ReadonlySet<string>): Row {
     readySince: 0,
     keepsRank: false,
     isRetry: false,
+    isInLine: false,
     holdsLane: false,
     lanePinned: false,
     starts: 0,

@@ -72,10 +72,12 @@ export function overdueJobs(world: World, ask: OverdueAsk): OverdueAnswer {
   const isQuiet = (row: Row) => row.lease !== undefined || hasEnded(row.status)
   const limit = Math.min(ask.limit, MOVES)
   const schedules = schedulesDue(world)
-  const instants = [...world.schedules.values()].map(({ nextAt }) => nextAt)
+  const handed = schedules.slice(0, limit)
+  const others = [...world.schedules.values()].filter((row) => !handed.includes(row))
+  const instants = others.map(({ nextAt }) => nextAt)
   return {
     jobs: late.slice(0, limit).map(viewOf),
-    schedules: schedules.slice(0, limit),
+    schedules: handed,
     nextAt: Math.min(earliest(world.rows.filter((row) => !isQuiet(row))), ...instants),
     nextQuietAt: Math.min(earliest(world.rows.filter(isQuiet)), nextPrune),
     more:

@@ -25,7 +25,7 @@ export function nextOf(
 ): { readonly row: Row | undefined; readonly nextAt: number } {
   const stop = { row: undefined, nextAt: NEVER }
   if (settingsOf(world, pool).paused) return stop
-  const row = candidates(world, pool, ask)[0]
+  const row = firstOf(world, pool, ask)
   if (row === undefined) return stop
   const opens = opensAt(world, pool)
   const hasRoom = lacking(world, row, ask.holder).length === 0
@@ -34,19 +34,28 @@ export function nextOf(
   return { row: undefined, nextAt: displace(world, row, ask.holder) }
 }
 
-/** Who may start at all, in order. Whoever may not hides nobody. */
-function candidates(world: World, pool: string, ask: LeaseAsk): Row[] {
+/** The first who may start at all. Whoever may not hides nobody. */
+function firstOf(world: World, pool: string, ask: LeaseAsk): Row | undefined {
   const ready = world.rows.filter((row) => row.job.pool === pool && row.status === 'ready')
   const served = ready.filter(({ job }) => job.body !== undefined || ask.types.includes(job.type))
   const isStopped = (row: Row) => typeIsFull(world, row.job.type)
+  const isAlone = (row: Row) => !isBarred(world, row, ask.holder)
   const isWaiting = (row: Row) => {
     const victim = victimOf(world, row)
     return victim !== undefined && world.rules.waitsForVictim(victim)
   }
   const line = inOrder(world, served)
-  const stopped = line.findIndex(isStopped)
-  const shown = world.rules.capHidesOthers && stopped >= 0 ? line.slice(0, stopped) : line
-  return shown.filter((row) => !isStopped(row) && !isWaiting(row))
+  const stopped = world.rules.capHidesOthers ? line.findIndex(isStopped) : -1
+  const shown = stopped >= 0 ? line.slice(0, stopped) : line
+  return shown.find((row) => !isStopped(row) && !isWaiting(row) && isAlone(row))
+}
+
+/** Whether it is a suspect, and the worker has one. */
+export function isBarred(world: World, row: Row, holder: string): boolean {
+  const has = (other: Row) => other.lease?.holder === holder && world.rules.isSuspect(other)
+  return (
+    world.rules.isSuspect(row) && world.rows.some((each) => has(each) && world.rules.bars(each))
+  )
 }
 
 function typeIsFull(world: World, type: string): boolean {

@@ -11,7 +11,7 @@ import type {
   Standing,
   StatusCounts,
 } from '../store/store.ts'
-import { gatesOf, isSpent, victimOf } from './model-pools.ts'
+import { gatesOf, isBarred, isSpent, victimOf } from './model-pools.ts'
 import { budgetAt, isHeld, unrankedOf } from './model-time.ts'
 import {
   find,
@@ -191,7 +191,10 @@ export function standingOf(world: World, id: string): Standing {
       }),
     served: able.length > 0,
     full: able.length > 0 && able.every((worker) => worker.full),
-    spent: takers.length > 0 && takers.every((worker) => isSpent(world, row, worker.holder)),
+    barred: takers.length > 0 && takers.every(({ holder }) => isBarred(world, row, holder)),
+    spent:
+      takers.length > 0 &&
+      takers.every(({ holder }) => isBarred(world, row, holder) || isSpent(world, row, holder)),
     type: {
       concurrency: world.types.get(row.job.type)?.concurrency ?? null,
       running: world.rows.filter(

@@ -37,6 +37,10 @@ export interface Rules {
   isAboutToBeFree(row: Row): boolean
   /** Whether nobody may count on its slot. */
   isStuck(row: Row): boolean
+  /** Whether no worker may have it beside another one like it. */
+  isSuspect(row: Row): boolean
+  /** Whether a worker that has this suspect may have no other. */
+  bars(row: Row): boolean
   /** Whether an urgent job is passed over as long as its victim holds its slot. */
   waitsForVictim(victim: Row): boolean
   /** What the end of an attempt shows its pool's breaker. */
@@ -114,6 +118,10 @@ export const RULES: Rules = {
   isAboutToBeFree: (row) => row.lease?.hold === true || row.evictor !== undefined,
 
   isStuck: (row) => row.isStuck,
+
+  isSuspect: (row) => row.lost - row.lostBefore >= 2,
+
+  bars: (row) => row.lease !== undefined,
 
   waitsForVictim: (victim) => victim.lease !== undefined,
 

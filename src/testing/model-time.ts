@@ -18,20 +18,31 @@ import {
 } from './model-world.ts'
 
 const CHUNK = 1_000
+const POSITION = 1_000
 
 /** Lets out of `pending` whose time has come: retries last, and only what the budget has. */
 export function promote(world: World): void {
-  const isHeldBack = (row: Row) => world.budget !== null && row.isRetry
+  if (world.budget === null) for (const row of line(world).slice(0, CHUNK)) row.isInLine = false
+  const isHeldBack = (row: Row) => row.isInLine || (world.budget !== null && row.isRetry)
   const due = world.rows.filter((row) => row.status === 'pending' && row.availableAt <= world.now())
+  due.sort((a, b) => a.availableAt - b.availableAt || a.seq - b.seq)
   const first = due.filter((row) => !isHeldBack(row))
-  first.sort((a, b) => a.availableAt - b.availableAt || a.seq - b.seq)
   for (const row of first.slice(0, CHUNK)) letOut(world, row)
-  const held = due.filter(isHeldBack).sort((a, b) => (world.rules.goesFirst(a, b) ? -1 : 1))
-  for (const row of held.slice(0, CHUNK)) if (takesOne(world)) letOut(world, row)
+  if (world.budget === null) return
+  const late = due.filter((row) => row.isRetry && !row.isInLine)
+  for (const row of late.slice(0, CHUNK)) row.isInLine = true
+  if (late.length > CHUNK) return
+  for (const row of line(world).slice(0, CHUNK)) if (takesOne(world)) letOut(world, row)
+}
+
+function line(world: World): Row[] {
+  const rows = world.rows.filter((row) => row.status === 'pending' && row.isInLine)
+  return rows.sort((a, b) => (world.rules.goesFirst(a, b) ? -1 : 1))
 }
 
 function letOut(world: World, row: Row): void {
   row.isRetry = false
+  row.isInLine = false
   place(world, row, 'due')
   row.rev += 1
   record(world, row, 'pending', 'due')
@@ -46,8 +57,9 @@ export function isHeld(world: World, row: Row): boolean {
 /** When time alone lets a pending job out. */
 export function nextOut(world: World): number {
   const pending = world.rows.filter((row) => row.status === 'pending')
-  const times = pending.filter((row) => !isHeld(world, row)).map((row) => row.availableAt)
-  const held = pending.some((row) => isHeld(world, row)) ? [world.now() + waitFor(world, 1)] : []
+  const times = pending.filter((row) => !row.isInLine).map((row) => row.availableAt)
+  const wait = world.budget === null ? 0 : waitFor(world, 1)
+  const held = pending.some((row) => row.isInLine) ? [world.now() + wait] : []
   return Math.min(Number.POSITIVE_INFINITY, ...times, ...held)
 }
 
@@ -58,7 +70,7 @@ export function budgetAt(world: World, row: Row): number {
     world,
     world.rows.filter((each) => isHeld(world, each)),
   )
-  const wait = waitFor(world, held.indexOf(row) + 1)
+  const wait = waitFor(world, Math.min(POSITION, held.indexOf(row)) + 1)
   return wait > 0 ? world.now() + wait : 0
 }
 

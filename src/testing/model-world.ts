@@ -44,6 +44,8 @@ export interface Row {
   keepsRank: boolean
   /** It is pending because it failed or timed out, and runs again. */
   isRetry: boolean
+  /** Its time has come, and it is one of those among whom the budget chooses. */
+  isInLine: boolean
   holdsLane: boolean
   /** It has been leased since it was admitted to its lane, so it yields no more. */
   lanePinned: boolean
@@ -253,6 +255,7 @@ export function place(world: World, row: Row, step: StepName): void {
   } else if (row.availableAt > now || (isRetry && world.budget !== null)) {
     row.status = 'pending'
     row.isRetry = isRetry
+    row.isInLine = false
     if (isRetry) row.rank = rankNow(world, row, 'due')
   } else {
     if (!row.keepsRank) row.rank = rankNow(world, row, step)

@@ -3,7 +3,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { CASES, IDS } from './table.ts'
+import { ON_SQLITE } from '../engine/stores.ts'
+import { CASES, IDS, type StoreName } from './table.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 
@@ -11,20 +12,33 @@ const ROOT = resolve(import.meta.dirname, '../..')
 const SHARED = resolve(ROOT, '../shared')
 
 const ID = /(?:C\d{2}|B\d{2}|DQ-\d{2}|ES-\d{2})(?: \(\w\))?/
-const TITLE = /\b(?:it|test|describe)(?:\.\w+(?:\([^)]*\)+)?)*\(\s*(['"`])((?:(?!\1)[\s\S])*)\1/g
+const TITLE = /\b(?:it|test|describe)((?:\.\w+(?:\([^)]*\)+)?)*)\(\s*(['"`])((?:(?!\2)[\s\S])*)\2/g
 const IDS_OF_TITLE = new RegExp(`^(${ID.source}(?:, ${ID.source})*):`)
 
-/** The ids at the beginning of the titles of a file of tests. */
-function idsIn(text: string): ReadonlySet<string> {
-  const ids = new Set<string>()
-  for (const [, , title = ''] of text.matchAll(TITLE)) {
+/** The ids at the beginning of the titles of a file of tests, and whether memory alone has them. */
+function idsIn(text: string): ReadonlyMap<string, boolean> {
+  const ids = new Map<string, boolean>()
+  for (const [, how = '', , title = ''] of text.matchAll(TITLE)) {
     const [, head = ''] = IDS_OF_TITLE.exec(title) ?? []
-    for (const [id] of head.matchAll(/(?:C|B|DQ-|ES-)\d{2}/g)) ids.add(id)
+    const isSkipped = how.includes('onSqlite()')
+    for (const [id] of head.matchAll(/(?:C|B|DQ-|ES-)\d{2}/g)) {
+      ids.set(id, isSkipped && ids.get(id) !== false)
+    }
   }
   return ids
 }
 
-function testFiles(): ReadonlyMap<string, ReadonlySet<string>> {
+const TWICE = new Set(ON_SQLITE.flat().map((name) => `test/engine/${name}.test.ts`))
+
+/** The stores that a file's tests of a case run on. */
+function storesOf(file: string, memoryAlone: boolean): readonly StoreName[] {
+  if (file.startsWith('test/stores/sqlite')) return ['sqlite']
+  if (file.startsWith('test/cli/')) return ['memory']
+  if (!file.startsWith('test/engine/')) return []
+  return TWICE.has(file) && !memoryAlone ? ['memory', 'sqlite'] : ['memory']
+}
+
+function testFiles(): ReadonlyMap<string, ReadonlyMap<string, boolean>> {
   const files = readdirSync(resolve(ROOT, 'test'), { recursive: true, encoding: 'utf8' })
   const tests = files.map((file) => `test/${file.replaceAll('\\', '/')}`)
   return new Map(
@@ -63,8 +77,21 @@ describe('the table of cases', () => {
     for (const each of CASES) {
       if ('where' in each) claimed.push(...each.where.map((file) => `${each.id} ${file}`))
     }
-    const actual = [...found].flatMap(([file, ids]) => [...ids].map((id) => `${id} ${file}`))
+    const actual = [...found].flatMap(([file, ids]) => [...ids.keys()].map((id) => `${id} ${file}`))
     expect(claimed.sort()).toEqual(actual.sort())
+  })
+
+  it('says which stores each case runs on', () => {
+    const found = testFiles()
+    for (const each of CASES) {
+      if (!('where' in each)) continue
+      const stores = new Set<StoreName>()
+      for (const file of each.where) {
+        const memoryAlone = found.get(file)?.get(each.id) ?? false
+        for (const store of storesOf(file, memoryAlone)) stores.add(store)
+      }
+      expect([each.id, each.on ?? []]).toEqual([each.id, [...stores].sort()])
+    }
   })
 
   it.skipIf(!existsSync(SHARED))('agrees with the lists beside the project', () => {

@@ -1,9 +1,24 @@
 // Owns the list of known cases from the field: for each one where it is tested, or why it is not.
 // May never claim a test that does not exist: cases.test.ts looks.
 
-/** `where`: the files whose test titles begin with the id. */
+/** A store that the tests of the scheduler run on. */
+export type StoreName = 'memory' | 'sqlite'
+
+const MEMORY: readonly StoreName[] = ['memory']
+const SQLITE: readonly StoreName[] = ['sqlite']
+const BOTH: readonly StoreName[] = ['memory', 'sqlite']
+
+/**
+ * `where`: the files whose test titles begin with the id. `on`: the stores that these run on, of a
+ * case of the scheduler; a case of the toolkit, or of one function, has none.
+ */
 export type Case =
-  | { readonly id: string; readonly title: string; readonly where: readonly string[] }
+  | {
+      readonly id: string
+      readonly title: string
+      readonly on?: readonly StoreName[]
+      readonly where: readonly string[]
+    }
   | { readonly id: string; readonly title: string; readonly later: string }
   | { readonly id: string; readonly title: string; readonly struck: string }
 
@@ -23,36 +38,43 @@ export const CASES: readonly Case[] = [
   {
     id: 'C01',
     title: 'a retry keeps the urgency of its job and rejoins its priority',
+    on: BOTH,
     where: ['test/engine/run.test.ts'],
   },
   {
     id: 'C04',
     title: 'ageing with a bound that can be stated',
+    on: BOTH,
     where: ['test/core/order.test.ts', 'test/engine/budget.test.ts'],
   },
   {
     id: 'C06',
     title: 'a freed slot goes to the head of the queue',
+    on: BOTH,
     where: ['test/engine/run.test.ts', 'test/kit/limiter.test.ts', 'test/kit/runner.test.ts'],
   },
   {
     id: 'C07',
     title: 'the cap changes while work runs',
+    on: BOTH,
     where: ['test/engine/pools.test.ts', 'test/kit/limiter.test.ts', 'test/kit/runner.test.ts'],
   },
   {
     id: 'C10',
     title: 'one full pool hides no job of another',
+    on: BOTH,
     where: ['test/engine/run.test.ts'],
   },
   {
     id: 'C13',
     title: 'a preempted job keeps its place and does not run beside its evictor',
+    on: BOTH,
     where: ['test/engine/preempt.test.ts'],
   },
   {
     id: 'C14',
     title: 'backoff stays finite after a thousand attempts',
+    on: BOTH,
     where: [
       'test/core/backoff.test.ts',
       'test/engine/retries.test.ts',
@@ -63,21 +85,25 @@ export const CASES: readonly Case[] = [
   {
     id: 'C15',
     title: 'jobs that failed together are spread within a band that scales',
+    on: BOTH,
     where: ['test/core/backoff.test.ts', 'test/engine/retries.test.ts', 'test/kit/retry.test.ts'],
   },
   {
     id: 'C16',
     title: 'a cancel during the backoff wait is noticed at once',
+    on: BOTH,
     where: ['test/engine/retries.test.ts', 'test/kit/retry.test.ts'],
   },
   {
     id: 'C18',
     title: 'a shared retry budget delays retries and nothing else',
+    on: BOTH,
     where: ['test/engine/budget.test.ts'],
   },
   {
     id: 'C22',
     title: 'a call that expired while it waited costs no slot',
+    on: BOTH,
     where: [
       'test/engine/timeouts.test.ts',
       'test/kit/limiter-queue.test.ts',
@@ -87,12 +113,14 @@ export const CASES: readonly Case[] = [
   {
     id: 'C23',
     title: 'a timeout is counted from the start of each attempt',
+    on: BOTH,
     where: ['test/engine/timeouts.test.ts', 'test/kit/runner-timeouts.test.ts'],
   },
   {
     id: 'C25',
     title: 'cancel and completion race, and the answer is true',
-    where: ['test/engine/cancel.test.ts'],
+    on: BOTH,
+    where: ['test/engine/cancel.test.ts', 'test/stores/sqlite-ends.test.ts'],
   },
   {
     id: 'C26',
@@ -102,6 +130,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'C29',
     title: 'a cascade reaches the whole branch and nothing else',
+    on: BOTH,
     where: ['test/core/order.test.ts', 'test/engine/deps.test.ts'],
   },
   {
@@ -112,16 +141,19 @@ export const CASES: readonly Case[] = [
   {
     id: 'C31',
     title: 'a key is free again once its owner has ended, however it ended',
+    on: BOTH,
     where: ['test/engine/keys.test.ts'],
   },
   {
     id: 'C35',
     title: 'a fan-in with one failed parent ends, once, with the cause',
+    on: BOTH,
     where: ['test/engine/deps.test.ts'],
   },
   {
     id: 'C37',
     title: 'a fan-in over nothing is ready',
+    on: BOTH,
     where: [
       'test/core/order.test.ts',
       'test/core/submit.test.ts',
@@ -133,21 +165,25 @@ export const CASES: readonly Case[] = [
   {
     id: 'C39',
     title: 'repeated edges count once',
+    on: BOTH,
     where: ['test/core/submit.test.ts', 'test/engine/deps.test.ts', 'test/engine/flows.test.ts'],
   },
   {
     id: 'C42',
     title: 'parents that have ended, come later, or are unknown',
+    on: BOTH,
     where: ['test/core/submit.test.ts', 'test/engine/deps.test.ts'],
   },
   {
     id: 'C43',
     title: 'a loop is shown and refused, across batches too',
+    on: BOTH,
     where: ['test/core/order.test.ts', 'test/engine/deps.test.ts'],
   },
   {
     id: 'C45',
     title: 'no listener stays on a shared signal',
+    on: BOTH,
     where: [
       'test/engine/submit.test.ts',
       'test/kit/retry.test.ts',
@@ -158,6 +194,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'C47',
     title: 'idle may be awaited any number of times',
+    on: BOTH,
     where: [
       'test/engine/idle.test.ts',
       'test/engine/process.test.ts',
@@ -167,16 +204,19 @@ export const CASES: readonly Case[] = [
   {
     id: 'C48',
     title: 'a stopped process has nothing left and ends',
-    where: ['test/engine/process.test.ts'],
+    on: BOTH,
+    where: ['test/engine/process.test.ts', 'test/stores/sqlite-ends.test.ts'],
   },
   {
     id: 'C50',
     title: 'a deploy hands jobs over at once, with no failure',
-    where: ['test/engine/stop.test.ts'],
+    on: BOTH,
+    where: ['test/engine/stop.test.ts', 'test/stores/sqlite-ends.test.ts'],
   },
   {
     id: 'C53',
     title: 'odd rejections and throwing listeners break nothing',
+    on: BOTH,
     where: [
       'test/engine/events.test.ts',
       'test/engine/run.test.ts',
@@ -187,21 +227,29 @@ export const CASES: readonly Case[] = [
   {
     id: 'C54',
     title: 'a worker that was blocked completes nothing any more',
+    on: BOTH,
     where: ['test/engine/leases.test.ts'],
   },
   {
     id: 'C57',
     title: 'death between claim and start gives the slot back',
-    where: ['test/engine/leases.test.ts'],
+    on: BOTH,
+    where: ['test/engine/leases.test.ts', 'test/stores/sqlite-ends.test.ts'],
   },
   {
     id: 'C58',
     title: 'recovery stays under the cap and in order',
-    where: ['test/engine/leases.test.ts', 'test/engine/stop.test.ts'],
+    on: BOTH,
+    where: [
+      'test/engine/leases.test.ts',
+      'test/engine/stop.test.ts',
+      'test/stores/sqlite-ends.test.ts',
+    ],
   },
   {
     id: 'C60',
     title: 'delays beyond 2^31 milliseconds',
+    on: BOTH,
     where: [
       'test/engine/process.test.ts',
       'test/engine/timeouts.test.ts',
@@ -215,26 +263,35 @@ export const CASES: readonly Case[] = [
   {
     id: 'C62',
     title: 'after a long stall nothing is declared dead too early',
+    on: BOTH,
     where: ['test/engine/stalls.test.ts'],
   },
   {
     id: 'C64',
     title: 'claims on SQLite neither collide nor fail as busy',
-    later: 'It waits for the SQLite store.',
+    on: SQLITE,
+    where: ['test/stores/sqlite-crowd.test.ts'],
   },
   {
     id: 'C67',
     title: 'a bulk submission is all or nothing',
-    where: ['test/core/submit.test.ts', 'test/engine/submit.test.ts'],
+    on: BOTH,
+    where: [
+      'test/core/submit.test.ts',
+      'test/engine/submit.test.ts',
+      'test/stores/sqlite-faults.test.ts',
+    ],
   },
   {
     id: 'C69',
     title: 'a long delay outlives any lease and runs once',
+    on: BOTH,
     where: ['test/engine/stalls.test.ts'],
   },
   {
     id: 'C70',
     title: 'draining stays linear and timers still fire',
+    on: MEMORY,
     where: ['test/engine/process.test.ts', 'test/kit/limiter-turns.test.ts'],
   },
   {
@@ -245,11 +302,13 @@ export const CASES: readonly Case[] = [
   {
     id: 'C74',
     title: 'types pass through limits and timeouts unchanged',
+    on: MEMORY,
     where: ['test/engine/types.test.ts', 'test/types/toolkit.test.ts'],
   },
   {
     id: 'C77',
     title: 'waiting for a result never hangs',
+    on: BOTH,
     where: ['test/engine/submit.test.ts'],
   },
   {
@@ -260,11 +319,13 @@ export const CASES: readonly Case[] = [
   {
     id: 'C82',
     title: 'ids are any text',
+    on: BOTH,
     where: ['test/core/submit.test.ts', 'test/engine/submit.test.ts'],
   },
   {
     id: 'C84',
     title: 'misspelt options are refused by name',
+    on: BOTH,
     where: [
       'test/core/submit.test.ts',
       'test/core/words.test.ts',
@@ -276,6 +337,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B01',
     title: 'aborts in any order leave the queue alive',
+    on: BOTH,
     where: [
       'test/engine/cancel.test.ts',
       'test/kit/limiter.test.ts',
@@ -305,6 +367,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B04',
     title: 'time limits under one signal keep nothing',
+    on: MEMORY,
     where: ['test/engine/process.test.ts'],
   },
   {
@@ -315,6 +378,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B06',
     title: 'durations that timers cannot count, and ones that make no sense',
+    on: BOTH,
     where: [
       'test/engine/timeouts.test.ts',
       'test/kit/limiter-queue.test.ts',
@@ -327,6 +391,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B07',
     title: 'jumps of the wall clock',
+    on: MEMORY,
     where: [
       'test/engine/timeouts.test.ts',
       'test/kit/limiter-queue.test.ts',
@@ -338,21 +403,25 @@ export const CASES: readonly Case[] = [
   {
     id: 'B08',
     title: 'bodies that ignore the abort',
+    on: BOTH,
     where: ['test/engine/timeouts.test.ts', 'test/kit/runner-zombies.test.ts'],
   },
   {
     id: 'B09',
     title: 'tasks that throw at once',
+    on: BOTH,
     where: ['test/engine/run.test.ts', 'test/kit/limiter.test.ts', 'test/kit/timeout.test.ts'],
   },
   {
     id: 'B10',
     title: 'results that are no promises',
+    on: BOTH,
     where: ['test/engine/run.test.ts', 'test/kit/limiter.test.ts', 'test/kit/timeout.test.ts'],
   },
   {
     id: 'B11',
     title: 'hostile thenables',
+    on: BOTH,
     where: [
       'test/engine/run.test.ts',
       'test/kit/hostile.test.ts',
@@ -363,6 +432,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B12',
     title: 'the async context of the submitter',
+    on: BOTH,
     where: [
       'test/engine/run.test.ts',
       'test/kit/coalesce.test.ts',
@@ -380,21 +450,25 @@ export const CASES: readonly Case[] = [
   {
     id: 'B13',
     title: 'no depth of stack',
+    on: BOTH,
     where: ['test/engine/revive.test.ts', 'test/kit/limiter.test.ts', 'test/kit/runner.test.ts'],
   },
   {
     id: 'B14',
     title: 'the order is exactly the sort',
+    on: BOTH,
     where: ['test/engine/run.test.ts', 'test/kit/heap.test.ts', 'test/kit/limiter.test.ts'],
   },
   {
     id: 'B15',
     title: 'random priorities and cancels in large numbers',
+    on: BOTH,
     where: ['test/engine/pools.test.ts'],
   },
   {
     id: 'B16',
     title: 'the cap under random pauses and changes',
+    on: BOTH,
     where: [
       'test/engine/pools.test.ts',
       'test/kit/limiter-queue.test.ts',
@@ -405,6 +479,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B17',
     title: 'no barging',
+    on: BOTH,
     where: ['test/engine/run.test.ts', 'test/kit/limiter.test.ts'],
   },
   {
@@ -425,11 +500,13 @@ export const CASES: readonly Case[] = [
   {
     id: 'B20',
     title: 'idle and drain waiters',
+    on: BOTH,
     where: ['test/engine/idle.test.ts', 'test/kit/limiter-queue.test.ts', 'test/kit/map.test.ts'],
   },
   {
     id: 'B21',
     title: 'counters that add up at every moment',
+    on: BOTH,
     where: [
       'test/engine/views.test.ts',
       'test/kit/limiter-turns.test.ts',
@@ -439,6 +516,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B22',
     title: 'a blocked loop causes no false timeout',
+    on: BOTH,
     where: [
       'test/engine/process.test.ts',
       'test/engine/timeouts.test.ts',
@@ -460,6 +538,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B24',
     title: 'an abort between two attempts',
+    on: BOTH,
     where: [
       'test/engine/retries.test.ts',
       'test/kit/hostile.test.ts',
@@ -470,6 +549,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B25',
     title: 'the arithmetic of backoff and Retry-After',
+    on: BOTH,
     where: ['test/engine/retries.test.ts', 'test/kit/retry.test.ts'],
   },
   {
@@ -480,6 +560,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B27',
     title: 'limits that make no sense',
+    on: BOTH,
     where: ['test/engine/pools.test.ts', 'test/kit/limiter.test.ts'],
   },
   {
@@ -497,11 +578,13 @@ export const CASES: readonly Case[] = [
   {
     id: 'B29',
     title: 'what keeps a process alive',
+    on: MEMORY,
     where: ['test/engine/process.test.ts'],
   },
   {
     id: 'B30',
     title: 'no bookkeeping without a bound',
+    on: BOTH,
     where: [
       'test/engine/events.test.ts',
       'test/kit/runner-stats.test.ts',
@@ -522,36 +605,43 @@ export const CASES: readonly Case[] = [
   {
     id: 'DQ-03',
     title: 'listings read pages, not everything',
+    on: BOTH,
     where: ['test/engine/views.test.ts'],
   },
   {
     id: 'DQ-04',
     title: 'retention works in bounded steps',
-    where: ['test/engine/events.test.ts'],
+    on: BOTH,
+    where: ['test/engine/events.test.ts', 'test/stores/sqlite-faults.test.ts'],
   },
   {
     id: 'DQ-05',
     title: 'a late reaper overwrites nothing',
+    on: BOTH,
     where: ['test/engine/leases.test.ts'],
   },
   {
     id: 'DQ-06',
     title: 'an old attempt cannot finish the new one',
+    on: BOTH,
     where: ['test/engine/leases.test.ts'],
   },
   {
     id: 'DQ-07',
     title: 'a healthy long job is never taken away',
+    on: BOTH,
     where: ['test/engine/leases.test.ts'],
   },
   {
     id: 'DQ-08',
     title: 'a key whose owner is gone belongs to nobody',
-    where: ['test/engine/keys.test.ts'],
+    on: BOTH,
+    where: ['test/engine/keys.test.ts', 'test/stores/sqlite-faults.test.ts'],
   },
   {
     id: 'DQ-09',
     title: 'an older job does not free a newer owner’s key',
+    on: BOTH,
     where: ['test/engine/keys.test.ts'],
   },
   {
@@ -562,76 +652,95 @@ export const CASES: readonly Case[] = [
   {
     id: 'DQ-11',
     title: 'an expired record does not block its id',
+    on: BOTH,
     where: ['test/engine/submit.test.ts'],
   },
   {
     id: 'DQ-12',
     title: 'a taken key blocks nobody else',
+    on: BOTH,
     where: ['test/engine/keys.test.ts'],
   },
   {
     id: 'DQ-13',
     title: 'a lane stays serial, also over the death of its holder',
-    where: ['test/engine/keys.test.ts', 'test/engine/leases.test.ts'],
+    on: BOTH,
+    where: [
+      'test/engine/keys.test.ts',
+      'test/engine/leases.test.ts',
+      'test/stores/sqlite-ends.test.ts',
+    ],
   },
   {
     id: 'DQ-14',
     title: 'no job is left in limbo',
-    where: ['test/engine/deps.test.ts'],
+    on: BOTH,
+    where: ['test/engine/deps.test.ts', 'test/stores/sqlite-faults.test.ts'],
   },
   {
     id: 'DQ-15',
     title: 'an end costs only as much as it has dependents',
+    on: BOTH,
     where: ['test/engine/deps.test.ts'],
   },
   {
     id: 'DQ-16',
     title: 'a bulk submission wakes every worker',
+    on: BOTH,
     where: ['test/engine/stalls.test.ts'],
   },
   {
     id: 'DQ-17',
     title: 'pause, retries and due jobs together',
+    on: BOTH,
     where: ['test/engine/pools.test.ts'],
   },
   {
     id: 'DQ-18',
     title: 'a broken child process',
+    on: MEMORY,
     where: ['test/cli/run.test.ts'],
   },
   {
     id: 'DQ-19',
     title: 'a poison job and the count of its attempts',
-    where: ['test/engine/leases.test.ts'],
+    on: BOTH,
+    where: ['test/engine/leases.test.ts', 'test/stores/sqlite-ends.test.ts'],
   },
   {
     id: 'DQ-20',
     title: 'one job per scheduled instant',
+    on: BOTH,
     where: ['test/engine/schedules.test.ts'],
   },
   {
     id: 'ES-01',
     title: 'a rescue does not overwrite a success',
+    on: BOTH,
     where: ['test/engine/leases.test.ts'],
   },
   {
     id: 'ES-02',
     title: 'slow is not dead, and late changes nothing',
+    on: BOTH,
     where: ['test/engine/leases.test.ts'],
   },
   {
     id: 'ES-03',
     title: 'a timed-out attempt and its twin',
+    on: BOTH,
     where: ['test/engine/cancel.test.ts'],
   },
   {
     id: 'ES-04',
     title: 'a short absence runs nothing twice',
+    on: BOTH,
     where: ['test/engine/stalls.test.ts'],
   },
   {
     id: 'ES-05',
     title: 'an end whose acknowledgement is lost',
+    on: BOTH,
     where: ['test/engine/run.test.ts'],
   },
   {
@@ -642,66 +751,79 @@ export const CASES: readonly Case[] = [
   {
     id: 'ES-07',
     title: 'nothing delayed holds a lease',
+    on: BOTH,
     where: ['test/engine/stalls.test.ts'],
   },
   {
     id: 'ES-08',
     title: 'a draining worker claims nothing',
+    on: BOTH,
     where: ['test/engine/stop.test.ts'],
   },
   {
     id: 'ES-09',
     title: 'names are labels, starts are identities',
+    on: BOTH,
     where: ['test/engine/stalls.test.ts'],
   },
   {
     id: 'ES-10',
     title: 'a deploy interrupts without a charge',
+    on: BOTH,
     where: ['test/engine/stop.test.ts'],
   },
   {
     id: 'ES-11',
     title: 'a poison job is given up',
+    on: BOTH,
     where: ['test/engine/leases.test.ts'],
   },
   {
     id: 'ES-12',
     title: 'slot and lease are one',
+    on: BOTH,
     where: ['test/engine/leases.test.ts'],
   },
   {
     id: 'ES-13',
     title: 'no herd: polls and retries are spread',
+    on: BOTH,
     where: ['test/engine/stalls.test.ts'],
   },
   {
     id: 'ES-14',
     title: 'schedules fire once, across DST and clocks',
+    on: BOTH,
     where: ['test/engine/schedules.test.ts'],
   },
   {
     id: 'ES-15',
     title: 'only the clock of the store counts',
+    on: BOTH,
     where: ['test/engine/stalls.test.ts'],
   },
   {
     id: 'ES-16',
     title: 'giant and odd values stop at the border',
+    on: BOTH,
     where: ['test/engine/submit.test.ts'],
   },
   {
     id: 'ES-17',
     title: 'a missed wake-up costs one poll',
+    on: BOTH,
     where: ['test/engine/stalls.test.ts'],
   },
   {
     id: 'ES-18',
     title: 'the reaper gets through to everything',
+    on: BOTH,
     where: ['test/engine/stalls.test.ts'],
   },
   {
     id: 'ES-19',
     title: 'many cancels at once end, each once',
+    on: BOTH,
     where: ['test/engine/cancel.test.ts'],
   },
   {

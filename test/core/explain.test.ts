@@ -31,6 +31,7 @@ function facts(standing: Partial<Standing> = {}, more: Partial<ExplainFacts> = {
     deps: [],
     served: true,
     full: false,
+    barred: false,
     spent: false,
     type: { concurrency: null, running: 0 },
     budgetAt: 0,
@@ -261,6 +262,14 @@ const ANSWERS: readonly [string, StoredJob, ExplainFacts, string, ...string[]][]
     'Job "slow" has been told to give its slot to job "a"',
   ],
   [
+    'workers that have another suspect',
+    jobOf({ status: 'ready', lost: 5, lostBefore: 3 }),
+    facts({ pool: FULL, barred: true }),
+    'suspect',
+    'was lost 2 times with its worker',
+    'on another worker',
+  ],
+  [
     'workers that have their share',
     READY,
     facts({ spent: true, pool: { ...POOL, perWorker: 1, running: 1 } }),
@@ -478,6 +487,7 @@ describe('explain', () => {
     ['paused', {}, { paused: true }],
     ['breaker', {}, OPEN],
     ['rate', {}, RATED],
+    ['suspect', { barred: true }, {}],
     ['type-full', CAPPED, {}],
     ['preempting', { victim: 'v' }, {}],
     ['pool-full', {}, { running: 2 }],
@@ -542,6 +552,7 @@ describe('explain', () => {
     })
     const instants = fc.constantFrom(0, NOW - 5, NOW + 5)
     const policies = fc.record({
+      barred: fc.boolean(),
       spent: fc.boolean(),
       full: fc.boolean(),
       type: fc.record({ concurrency: fc.constantFrom(null, 0, 1), running: fc.nat(2) }),

@@ -4,6 +4,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { AxError } from '../../src/core/errors.ts'
+import { checkName } from '../../src/core/id.ts'
 import {
   fromJson,
   isRetryableFailure,
@@ -219,6 +220,23 @@ describe('errors as data', () => {
     expect(toErrorData(Object.assign(new Error('x'), { code: 7 }))).not.toHaveProperty('code')
     expect(toErrorData(Object.assign(new Error('x'), { code: '' }))).not.toHaveProperty('code')
     expect(toErrorData({ code: 'E_NO' })).toMatchObject({ code: 'E_NO' })
+  })
+
+  it('make a code fit to be counted and asked for', () => {
+    const codes: readonly (readonly [string, string])[] = [
+      ['E\0NO', 'E\ufffdNO'],
+      ['\ud800 and \udfff', '\ufffd and \ufffd'],
+      ['\u{1f600}', '\u{1f600}'],
+      ['x'.repeat(255), 'x'.repeat(255)],
+      ['x'.repeat(256), `${'x'.repeat(252)}...`],
+      ['\u{1f600}'.repeat(64), `${'\u{1f600}'.repeat(63)}...`],
+      [`${'\0'.repeat(100)}`, `${'\ufffd'.repeat(84)}...`],
+    ]
+    for (const [given, kept] of codes) {
+      const { code } = toErrorData({ code: given })
+      expect(code).toBe(kept)
+      expect(checkName('code', code)).toBe(kept)
+    }
   })
 
   it('are clipped', () => {

@@ -9,9 +9,9 @@ import type { JobContext } from '../../src/core/types.ts'
 import type { SchedulerOptions } from '../../src/engine/options.ts'
 import { AxScheduler } from '../../src/index.ts'
 import type { Runtime, Timer } from '../../src/kit/runtime.ts'
-import { memoryStore } from '../../src/store/memory.ts'
 import type { Hint, Store } from '../../src/store/store.ts'
 import { type VirtualRuntime, virtualRuntime } from '../../src/testing/virtual.ts'
+import { onSqlite, storeOn } from './stores.ts'
 
 export interface LogLine {
   readonly level: 'info' | 'warn' | 'error'
@@ -24,7 +24,7 @@ export interface World {
   readonly logs: LogLine[]
   /** A scheduler on this world's time, whose log goes to `logs`. */
   open(options?: number | SchedulerOptions): AxScheduler
-  /** A memory store on this world's time, for schedulers that share one. */
+  /** A store on this world's time, for schedulers that share one. */
   store(): Store
   /** Lets time pass until the promise has settled. Fails if nothing is left that could do it. */
   pass<T>(promise: Promise<T>): Promise<T>
@@ -55,9 +55,10 @@ export function world(seed = 1): World {
     logs,
     open: (options = {}) => {
       const given = typeof options === 'number' ? { concurrency: options } : options
-      return new AxScheduler({ runtime, logger, ...given })
+      const own = onSqlite() ? { store: storeOn(runtime) } : {}
+      return new AxScheduler({ runtime, logger, ...own, ...given })
     },
-    store: () => memoryStore({ runtime }),
+    store: () => storeOn(runtime),
     pass,
     fails: async (promise) => {
       const error = await pass(

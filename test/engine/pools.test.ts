@@ -111,6 +111,8 @@ describe('a pool', () => {
       if (dice < 0.1) await pool.pause()
       else if (dice < 0.3) await pool.resume()
       else if (dice < 0.5) {
+        // Whatever has been granted by now has started.
+        await runtime.drain()
         lowered = running
         cap = Math.floor(runtime.random() * 6)
         await pool.configure({ concurrency: cap })

@@ -1,6 +1,9 @@
 // Owns the promises of explain about policies, asked of schedulers that live under them.
 
 import { describe, expect, it } from 'vitest'
+import { decide } from '../../src/core/machine.ts'
+import { KEEP, PATIENT } from '../../src/testing/cases-bench.ts'
+import { newJob } from '../../src/testing/history-commands.ts'
 import { body, cluster, ignores, startAll, takes, watchForLeaks, world } from './helpers.ts'
 
 watchForLeaks()
@@ -94,6 +97,36 @@ describe('explain names', () => {
     const why = await scheduler.explain('b')
     expect(why.reason).toBe('worker-full')
     expect(why.text).toContain('(perWorker 1)')
+    await pass(scheduler.idle())
+    await pass(scheduler.close())
+  })
+
+  it('the suspect that its worker has, for one that was lost twice itself', async () => {
+    const { open, runtime, pass, store } = world()
+    const shared = store()
+    const jobs = ['a', 'b'].map((id) => newJob(id, { type: 't', ...PATIENT }))
+    await shared.insert([{ jobs, unknownDeps: 'wait' }], false)
+    for (const holder of ['dies', 'dies too']) {
+      await shared.lease({ holder, leaseMs: 1_000, max: 9, types: ['t'] }, false)
+      await runtime.advance(1_000)
+      const { answer } = await shared.overdue({ limit: 9, keepLogMs: KEEP.logMs }, false)
+      const moves = answer.jobs.map((job) => decide(job, { type: 'overdue' }, KEEP))
+      await shared.apply(
+        moves.filter((move) => move !== null),
+        false,
+      )
+      await runtime.advance(9_000)
+    }
+    const scheduler = open({ store: shared })
+    scheduler.define('t', takes(runtime, 1_000))
+    await pass(scheduler.start())
+    await runtime.advance(1)
+    expect((await scheduler.explain('a')).reason).toBe('running')
+    const why = await scheduler.explain('b')
+    expect(why).toMatchObject({ status: 'ready', reason: 'suspect' })
+    expect(why.text).toContain('lost 2 times')
+    await runtime.advance(1_000)
+    expect((await scheduler.explain('b')).reason).toBe('running')
     await pass(scheduler.idle())
     await pass(scheduler.close())
   })

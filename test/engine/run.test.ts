@@ -5,7 +5,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { describe, expect, it } from 'vitest'
 import type { JobContext, JobInput } from '../../src/core/types.ts'
 import { poisoned, thenable } from '../kit/helpers.ts'
-import { body, codeOf, faulty, takes, watchForLeaks, world } from './helpers.ts'
+import { all, body, codeOf, faulty, takes, watchForLeaks, world } from './helpers.ts'
 
 watchForLeaks()
 
@@ -134,6 +134,27 @@ describe('what a body answers', () => {
     }
     await pass(scheduler.idle())
     expect((await scheduler.snapshot()).failures).toEqual({ HANDLER_FAILED: reasons.length })
+  })
+
+  it('may be an error with any code and message; jobs are found by what is kept of the code', async () => {
+    const { open, pass, fails } = world()
+    const scheduler = open(1)
+    const message = `a\0b\ud800 ${'\u{1f600}'.repeat(10)}`
+    const codes = {
+      'E\0NO': 'E\ufffdNO',
+      '\udc00': '\ufffd',
+      ['x'.repeat(999)]: `${'x'.repeat(252)}...`,
+    }
+    for (const [given, kept] of Object.entries(codes)) {
+      const execute = () => Promise.reject(Object.assign(new Error(message), { code: given }))
+      const handle = await scheduler.addJob({ execute })
+      expect(await fails(handle.result())).toMatchObject({ code: kept, message })
+      expect((await all(scheduler.jobs({ code: kept }))).map(({ id }) => id)).toEqual([handle.id])
+      expect((await handle.job()).attemptLog).toMatchObject([{ code: kept }])
+    }
+    await pass(scheduler.idle())
+    const { failures } = await scheduler.snapshot()
+    expect(failures).toEqual(Object.fromEntries(Object.values(codes).map((code) => [code, 1])))
   })
 })
 

@@ -307,6 +307,20 @@ describe('a job that is not let in', () => {
     await pass(scheduler.close())
   })
 
+  it('delays no deadline by the second until it is tried again', async () => {
+    const { open, pass, runtime } = world()
+    const scheduler = open({ pools: { p: { maxQueue: 0 } } })
+    await scheduler.schedule('full', '0 * * * *', { type: 't', pool: 'p' }, UTC)
+    await runtime.advance(HOUR + 100)
+    const start = runtime.now()
+    await scheduler.addJob({ id: 'x', type: 't', enqueueTimeout: 300 })
+    await scheduler.addJob({ id: 'y', type: 't', enqueueTimeout: 500 })
+    await runtime.advance(2_000)
+    const ends = await Promise.all(['x', 'y'].map((id) => scheduler.job(id)))
+    expect(ends.map((job) => (job?.finishedAt ?? 0) - start)).toEqual([300, 500])
+    await pass(scheduler.close())
+  })
+
   it('has had its instant if its key is taken: the owner stands for it', async () => {
     const { open, pass, runtime } = world()
     const scheduler = open()

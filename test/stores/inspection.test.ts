@@ -128,7 +128,7 @@ describe('inspect', () => {
       { id: 'd' },
       { id: 'e' },
     )
-    board.pools.queueOf('default', 'alpha', false).heap.remove(recordOf(board, 'a').at)
+    board.pools.queueOf('default', 'alpha', false).line.heap.remove(recordOf(board, 'a').at)
     board.due.remove(recordOf(board, 'b').at)
     recordOf(board, 'c').rare.open = 5
     lease(board, 'd', START)

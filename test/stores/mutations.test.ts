@@ -44,6 +44,10 @@ const MUTATIONS: Readonly<Record<string, Partial<Rules>>> = {
   'a hold is not about to be free': { isAboutToBeFree: (row) => row.evictor !== undefined },
   'a stuck body is waited for': { isStuck: () => false },
   'an urgent job starts beside its victim': { waitsForVictim: () => false },
+  'nobody is a suspect': { isSuspect: () => false },
+  'one loss makes a suspect': { isSuspect: (row) => row.lost > row.lostBefore },
+  'old losses make a suspect': { isSuspect: (row) => row.lost >= 2 },
+  'the hold of a suspect bars nobody': { bars: (row) => row.status === 'running' },
   'a loss speaks against the downstream': {
     shows: (move) => (move.step === 'lose' ? 'failure' : move.verdict),
   },

@@ -1,12 +1,14 @@
 // Owns real processes for tests: sources bundled once, since a child of Node 20 cannot read
-// TypeScript; children that are heard, and that never outlive the tests.
+// TypeScript; children that are heard.
+// May never leave a process behind.
 
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { build } from 'vite'
+import { afterAll, afterEach, beforeAll } from 'vitest'
 import { root } from '../sources.ts'
 
 export interface Child {
@@ -16,8 +18,8 @@ export interface Child {
   said(start: string): Promise<string>
   /** Sends it a line. */
   tell(line: string): void
-  /** All that it has said so far. */
-  text(): string
+  /** Everything it has said so far. */
+  output(): string
   /** Its exit code; null when a signal has ended it. */
   readonly ended: Promise<number | null>
 }
@@ -30,29 +32,39 @@ export interface StartOptions {
   readonly within?: readonly string[]
 }
 
-export class Processes {
-  /** Where files of the tests may be. */
+/** Source files by the name of their bundle, as paths from the root of the repository. */
+export type Entries = Readonly<Record<string, string>>
+
+/** Children for the tests of the file that calls this: they end with each test. */
+export function children(name: string, entries: Entries): Children {
+  const made = new Children(name)
+  beforeAll(() => made.bundle(entries))
+  afterEach(() => made.kill())
+  afterAll(() => made.dispose())
+  return made
+}
+
+export class Children {
+  /** Where files and journals may lie. */
   readonly data: string
   /** Within the repository, so that a bundle finds the packages that it loads when it runs. */
   readonly #folder: string
   readonly #children = new Set<ChildProcess>()
   #scripts = 0
 
-  private constructor(name: string) {
+  constructor(name: string) {
     this.#folder = mkdtempSync(join(root, 'node_modules', `.ax-${name}-`))
     this.data = mkdtempSync(join(tmpdir(), `ax-${name}-`))
   }
 
-  /** Bundles each of these sources, named by their path in the repository, into one module. */
-  static async build(name: string, input: Readonly<Record<string, string>>): Promise<Processes> {
-    const processes = new Processes(name)
-    const paths = Object.entries(input).map(([entry, path]) => [entry, resolve(root, path)])
+  async bundle(entries: Entries): Promise<void> {
+    const paths = Object.entries(entries).map(([name, path]) => [name, resolve(root, path)])
     await build({
       configFile: false,
       logLevel: 'silent',
       build: {
         ssr: true,
-        outDir: processes.#folder,
+        outDir: this.#folder,
         minify: false,
         rollupOptions: {
           input: Object.fromEntries(paths),
@@ -60,7 +72,6 @@ export class Processes {
         },
       },
     })
-    return processes
   }
 
   /** The place of a bundle. */
@@ -100,6 +111,37 @@ export class Processes {
     rmSync(this.#folder, { recursive: true, force: true })
     rmSync(this.data, { recursive: true, force: true })
   }
+}
+
+export interface Processes {
+  readonly data: string
+  /**
+   * Runs a script in a process of its own. It has `store`, on the file, `note`, which writes a
+   * line to the journal, and `AxScheduler`.
+   */
+  start(script: string, file: string, journal: string): Child
+}
+
+/** Children that are scripts; one may import the entries as `NAME.mjs` beside it. */
+export function processes(entries: Entries = {}): Processes {
+  const ax = 'src/index.ts'
+  const sqlite = 'src/stores/sqlite/index.ts'
+  const made = children('processes', { ax, sqlite, ...entries })
+  const start = (script: string, file: string, journal: string) => {
+    const head = `
+      import { appendFileSync } from 'node:fs'
+      import { AxScheduler } from ${made.from('ax')}
+      import { sqliteStore } from ${made.from('sqlite')}
+      const store = sqliteStore(${JSON.stringify(file)})
+      const note = (text) => appendFileSync(${JSON.stringify(journal)}, text + '\\n')
+    `
+    return made.start(made.script(head + script))
+  }
+  return { data: made.data, start }
+}
+
+export function linesOf(journal: string): string[] {
+  return readFileSync(journal, 'utf8').trim().split('\n')
 }
 
 function heard(child: ChildProcess, onEnd: () => void): Child {
@@ -144,7 +186,7 @@ function heard(child: ChildProcess, onEnd: () => void): Child {
     pid: child.pid ?? 0,
     said,
     tell: (line) => void child.stdin?.write(`${line}\n`),
-    text: () => out,
+    output: () => out,
     ended,
   }
 }

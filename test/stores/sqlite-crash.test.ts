@@ -1,22 +1,16 @@
 // Owns the promise that a file survives the death of any process at any moment.
 // AX_CRASH_KILLS sets the number of kills, AX_CRASH_SEED what is drawn: see scripts/crash.mjs.
 
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { laterNode } from '../../scripts/later-node.mjs'
 import { runCampaign, tableOf } from './crash/campaign.ts'
 import { POINTS } from './crash/faults.ts'
-import { Processes } from './processes.ts'
+import { children } from './processes.ts'
 
 const kills = Number(process.env.AX_CRASH_KILLS ?? 200)
 const seed = Number(process.env.AX_CRASH_SEED ?? 1)
 
-let processes: Processes
-
-beforeAll(async () => {
-  processes = await Processes.build('crash', { child: 'test/stores/crash/child.ts' })
-})
-
-afterAll(() => processes.dispose())
+const processes = children('crash', { child: 'test/stores/crash/child.ts' })
 
 describe('a file whose processes are killed', () => {
   it(

@@ -1,26 +1,21 @@
 // Owns the promise that a file comes into being at once or not at all, whoever dies on the way.
 
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { AxScheduler } from '../../src/index.ts'
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
-import { Processes } from './processes.ts'
+import { children } from './processes.ts'
 import { allJobs, illsOf } from './reading.ts'
 
-let processes: Processes
+const processes = children('creation', { child: 'test/stores/creation/child.ts' })
 /** Calls that are put to SQLite until a file has been made. */
 let calls: number
 
 beforeAll(async () => {
-  processes = await Processes.build('creation', { child: 'test/stores/creation/child.ts' })
   const child = start(fresh(), 'first')
   calls = Number(/opened after (\d+)/.exec(await child.said('opened'))?.[1])
   expect(await child.ended).toBe(0)
 }, 60_000)
-
-afterEach(() => processes.kill())
-
-afterAll(() => processes.dispose())
 
 let files = 0
 
@@ -53,7 +48,7 @@ describe('a file that is made', () => {
     for (let last = 1; last <= calls + 1; last += 1) {
       const file = fresh()
       const child = start(file, 'doomed', last)
-      expect(await child.ended, child.text()).toBe(null)
+      expect(await child.ended, child.output()).toBe(null)
       const ids = await idsIn(file)
       // What was stored and not acknowledged may be there.
       expect(ids.filter((id) => id !== 'doomed')).toEqual([])
@@ -66,7 +61,7 @@ describe('a file that is made', () => {
       const file = fresh()
       const doomed = start(file, 'doomed', last)
       const other = start(file, 'other')
-      expect(await other.ended, other.text()).toBe(0)
+      expect(await other.ended, other.output()).toBe(0)
       // Where the other one has done the work, there are fewer calls to die at.
       if ((await doomed.ended) === null) deaths += 1
       expect(await idsIn(file)).toContain('other')

@@ -1,130 +1,106 @@
-// Owns the promises about several processes at work on one file, on each library that SQLite comes
-// in: caps over all of them at every commit, lanes, keys, pauses, one success for each job.
+// Owns the known case of a crowd on one file: who claims, who submits and who only looks.
 
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { laterNode, REMEDY } from '../../scripts/later-node.mjs'
-import type { JobEvent, JobStatus, StoredJob } from '../../src/core/job.ts'
+import { expect, it } from 'vitest'
+import { AxScheduler } from '../../src/index.ts'
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
-import { newJob } from '../../src/testing/history-commands.ts'
-import { judge } from './crowd/verdict.ts'
-import { type Child, Processes } from './processes.ts'
-import { allEvents, allJobs, illsOf } from './reading.ts'
+import { linesOf, processes } from './processes.ts'
 
-const JOBS = 250
+const { data, start } = processes()
 
-let processes: Processes
+const WORKERS = 6
+const FIRST = 5_000
+const LATER = 2_000
 
-beforeAll(async () => {
-  processes = await Processes.build('crowd', { child: 'test/stores/crowd/child.ts' })
-})
+/** Everything that a process has to complain about, and how long its claims took. */
+const WATCHED = `
+  const complaints = []
+  const hear = (fields, text) => complaints.push(text + ' ' + String(fields?.error))
+  const logger = { info() {}, warn: hear, error: hear }
+  process.on('unhandledRejection', hear)
+  const claims = []
+  const { lease } = store
+  store.lease = async (...args) => {
+    const begin = performance.now()
+    const answer = await lease.apply(store, args)
+    claims.push(performance.now() - begin)
+    return answer
+  }
+  const tell = () => console.log('told ' + JSON.stringify({ complaints, claims }))
+`
 
-afterEach(() => processes.kill())
-
-afterAll(() => processes.dispose())
-
-const LATER = laterNode()
-
-const FLEETS: readonly (readonly [title: string, nodes: readonly (string | undefined)[]])[] = [
-  [`of Node ${process.versions.node.split('.')[0]}`, [process.execPath]],
-  ['of Node 24 with node:sqlite', [LATER]],
-  ['of both at once', [process.execPath, LATER]],
-]
-
-describe('processes on one file keep all caps, lanes, keys and pauses between them', () => {
-  it.for(FLEETS)('a fleet %s', async ([title, nodes], { skip }) => {
-    const programs = nodes.filter((node) => node !== undefined)
-    if (programs.length < nodes.length) skip(`It needs Node 24: ${REMEDY}.`)
-    await crowd(title.replaceAll(/\W+/g, '-'), programs)
+const WORKER = `${WATCHED}
+  const scheduler = new AxScheduler({ store, logger, pools: { default: { perWorker: 4 } } })
+  scheduler.define('work', { concurrency: ${4 * WORKERS} }, async ({ payload }) => {
+    note(payload)
+    await new Promise((done) => setTimeout(done, 1))
   })
-})
-
-describe('the verdict on them', () => {
-  const record = (job: string, from: JobStatus | null, to: JobStatus, more = {}): JobEvent => {
-    const { pool = 'wide', attempt = 1, worker = 'w' } = more as Partial<JobEvent>
-    return { seq: 0, at: 0, job, type: 'common', pool, from, to, attempt, worker, event: '' }
-  }
-  const starts = (ids: readonly string[], worker: (index: number) => string, pool = 'wide') =>
-    ids.map((id, index) => record(id, 'ready', 'running', { worker: worker(index), pool }))
-  const adds = (ids: readonly string[], pool = 'wide') =>
-    ids.map((id) => record(id, null, 'ready', { pool, attempt: 0 }))
-  const six = ['a', 'b', 'c', 'd', 'e', 'f']
-  const eleven = [...six, 'g', 'h', 'i', 'j', 'k']
-
-  const faults: readonly (readonly [what: string, events: readonly JobEvent[], more?: object])[] = [
-    ['6 run in wide: 5 may', [...adds(six), ...starts(six, String)]],
-    ['3 run in wide of w: 2 may', [...adds(six), ...starts(six.slice(3), () => 'w')]],
-    [
-      '3 run in narrow: 2 may',
-      [...adds(six, 'narrow'), ...starts(six.slice(3), () => 'w', 'narrow')],
-    ],
-    [
-      '4 of the scarce type run',
-      [...adds(six), ...starts(six.slice(2), String)],
-      { type: 'scarce' },
-    ],
-    ['b runs in the lane of a', [...adds(six), ...starts(six, String)], { exclusive: 'lane' }],
-    ['a and b share key', adds(six), { key: 'key' }],
-    ['a starts in wide while that is paused', [...adds(['a']), ...starts(['a'], String)]],
-    ['11 jobs start in rated within 0 ms', starts(eleven, String, 'rated')],
-    [
-      'a had ended, and goes to ready',
-      [...adds(['a']), record('a', 'running', 'success')].concat(record('a', 'success', 'ready')),
-    ],
-  ]
-
-  it.for(faults)('sees that %s', ([what, events, more]) => {
-    const jobs = new Map(events.map((event) => [event.job, jobFrom(event, more)]))
-    const pauses = [{ pool: 'wide', after: -1, until: 0 }]
-    expect(judge(events, jobs, pauses).join('\n')).toContain(what)
+  await scheduler.start()
+  console.log('started')
+  process.on('SIGTERM', async () => {
+    await scheduler.close()
+    await store.close()
+    tell()
   })
+`
 
-  function jobFrom({ job, type, pool }: JobEvent, more: object = {}): StoredJob {
-    const made = { ...newJob(job, { type, pool, ...more }), status: 'ready', starts: 0 }
-    return made as Partial<StoredJob> as StoredJob
+const SUBMITTER = `${WATCHED}
+  const scheduler = new AxScheduler({ store, logger, autoStart: false })
+  for (let n = ${FIRST}; n < ${FIRST + LATER}; n += 1) {
+    await scheduler.addJob({ id: 'j' + n, type: 'work', payload: n })
   }
-})
-
-async function crowd(name: string, nodes: readonly string[]): Promise<void> {
-  const file = join(processes.data, `${name}.db`)
-  const journal = join(processes.data, `${name}.txt`)
-  let started = 0
-  const start = (role: string, who: string): Child => {
-    started += 1
-    return processes.start(processes.path('child'), {
-      args: [role, who, file, journal, String(JOBS), String(started)],
-      node: nodes[started % nodes.length] ?? process.execPath,
-    })
-  }
-  const workers = ['w1', 'w2', 'w3'].map((who) => start('worker', who))
-  await Promise.all(workers.map(({ said }) => said('up')))
-  const operator = start('operator', 'o')
-  const submitters = ['s1', 's2'].map((who) => start('submitter', who))
-  const lines = await Promise.all(submitters.map(({ said }) => said('submitted')))
-  const all = [...workers, ...submitters, operator]
-  for (const child of all) child.process.kill('SIGTERM')
-  expect(
-    await Promise.all(all.map(({ ended }) => ended)),
-    all.map((each) => each.text()).join(''),
-  ).toEqual(all.map(() => 0))
-
-  const store = sqliteStore(file)
-  await store.open()
-  const jobs = await allJobs(store)
-  const events = await allEvents(store)
-  const pauses = operator
-    .text()
-    .split('\n')
-    .flatMap((line) => (line.startsWith('paused ') ? [JSON.parse(line.slice(7))] : []))
-  expect(judge(events, jobs, pauses)).toEqual([])
-  expect(await illsOf(store, file)).toEqual([])
+  await scheduler.close()
   await store.close()
+  tell()
+`
 
-  expect(jobs.size).toBe(lines.reduce((sum, line) => sum + Number(line.split(' ')[1]), 0))
-  expect(pauses.length).toBeGreaterThan(2)
-  const bodies = readFileSync(journal, 'utf8').trim().split('\n')
-  const runs = bodies.map((line) => line.split('\t').slice(0, 2).join(' '))
-  expect(new Set(runs).size).toBe(runs.length)
-  expect(new Set(bodies.map((line) => line.split('\t')[2])).size).toBe(workers.length)
+const ONLOOKER = `${WATCHED}
+  await store.open()
+  let looks = 0
+  while (true) {
+    await new Promise((done) => setTimeout(done, 10))
+    await store.list({ after: 0, limit: 100 }).catch((error) => hear({ error }, 'list'))
+    const { types } = await store.count()
+    looks += 1
+    const { work } = types
+    if (work.success === ${FIRST + LATER}) break
+    if (work.failed + work.cancelled > 0) break
+  }
+  await store.close()
+  console.log('looked ' + looks)
+  tell()
+`
+
+interface Tale {
+  readonly complaints: readonly string[]
+  readonly claims: readonly number[]
 }
+
+it('C64: six workers, a submitter and an onlooker start each job once, and nobody is refused', async () => {
+  const [file, journal] = [join(data, 'crowd.db'), join(data, 'crowd.txt')]
+  const scheduler = new AxScheduler({ store: sqliteStore(file), autoStart: false })
+  const numbers = Array.from({ length: FIRST }, (_, n) => n)
+  await scheduler.addJobs(numbers.map((n) => ({ id: `j${n}`, type: 'work', payload: n })))
+  await scheduler.close()
+  const workers = Array.from({ length: WORKERS }, () => start(WORKER, file, journal))
+  await Promise.all(workers.map(({ said }) => said('started')))
+  const submitter = start(SUBMITTER, file, journal)
+  const onlooker = start(ONLOOKER, file, journal)
+  expect(await onlooker.said('looked')).toMatch(/^looked \d+$/)
+  for (const worker of workers) worker.process.kill('SIGTERM')
+  const everybody = [...workers, submitter, onlooker]
+  const told = await Promise.all(everybody.map(({ said }) => said('told')))
+  const tales = told.map((line) => JSON.parse(line.slice('told '.length)) as Tale)
+  expect(await Promise.all(everybody.map(({ ended }) => ended))).toEqual(everybody.map(() => 0))
+  expect(tales.flatMap(({ complaints }) => complaints)).toEqual([])
+  const started = linesOf(journal).map(Number)
+  const all = Array.from({ length: FIRST + LATER }, (_, n) => n)
+  expect(started.sort((a, b) => a - b)).toEqual(all)
+  const claims = tales.flatMap((tale) => tale.claims).sort((a, b) => a - b)
+  const p99 = claims[Math.floor(claims.length * 0.99)] ?? 0
+  console.log(`C64: ${claims.length} claims, p99 ${p99.toFixed(1)} ms`)
+  expect(p99).toBeLessThan(5_000)
+  const store = sqliteStore(file)
+  expect(await store.inspect()).toMatchObject({ damage: [], expired: [] })
+  await store.close()
+}, 120_000)

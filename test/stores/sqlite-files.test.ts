@@ -278,12 +278,22 @@ describe('a SQLite store', () => {
     await add(store, 'a', 'b')
     expect((await store.inspect()).damage).toEqual([])
     const raw = await openRaw(file)
-    raw.exec("UPDATE tally SET ready = 7; UPDATE job SET open = 3 WHERE id = 'a'")
+    await add(store, 'c', 'd', 'e')
+    raw.exec('UPDATE live SET open = 3 WHERE seq = 1; UPDATE live SET line = 5 WHERE seq = 2')
+    raw.exec(
+      'DELETE FROM live WHERE seq = 3; INSERT INTO past SELECT seq, status, rank, needs, open,' +
+        ' deadline, code, figures, error, result FROM live WHERE seq = 4',
+    )
+    raw.exec('DELETE FROM job WHERE seq = 5; UPDATE line SET ready = 7')
     raw.exec("INSERT INTO key (key, owner, until) VALUES ('k', 99, 0)")
     const { damage, orphanedKeys } = await store.inspect()
     expect(damage).toEqual([
+      'c is in no state',
+      'd is both live and over',
+      'number 5 has a state, but is no job',
+      'b stands in two lines',
       'a is ready, with 3 open edges, of which 0 are there',
-      '7 jobs of type alpha in pool default are counted as ready: there are 2',
+      '7 jobs of type alpha in pool default are counted as ready: there are 4',
     ])
     expect(orphanedKeys).toEqual([{ key: 'k', owner: 'number 99' }])
     raw.close()

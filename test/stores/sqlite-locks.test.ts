@@ -1,10 +1,10 @@
 // Owns the promise that a lock which somebody else holds stops nobody's event loop.
 
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { laterNode, REMEDY } from '../../scripts/later-node.mjs'
 import { loadLibrary } from '../../src/stores/sqlite/driver.ts'
-import { Processes } from './processes.ts'
+import { children } from './processes.ts'
 
 /** How often somebody holds the lock, and for how long each time. */
 const TIMES = 3
@@ -13,15 +13,7 @@ const HELD_MS = 1_500
 /** A third of that: whoever waited for the lock would have stood still for all of it. */
 const BOUND_MS = 500
 
-let processes: Processes
-
-beforeAll(async () => {
-  processes = await Processes.build('locks', { child: 'test/stores/locks/child.ts' })
-})
-
-afterEach(() => processes.kill())
-
-afterAll(() => processes.dispose())
+const processes = children('locks', { child: 'test/stores/locks/child.ts' })
 
 const LIBRARIES: readonly (readonly [name: string, node: string | undefined])[] = [
   [`on Node ${process.versions.node.split('.')[0]}`, process.execPath],

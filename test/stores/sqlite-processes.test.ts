@@ -1,43 +1,17 @@
 // Owns the promises about several processes on one file: real processes, which end as they like.
 
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { AxScheduler } from '../../src/index.ts'
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
-import { type Child, Processes } from './processes.ts'
+import { linesOf, processes } from './processes.ts'
 import { allEvents, illsOf } from './reading.ts'
 
-let processes: Processes
-
-beforeAll(async () => {
-  const [ax, sqlite] = ['src/index.ts', 'src/stores/sqlite/index.ts']
-  processes = await Processes.build('processes', { ax, sqlite })
-})
-
-afterEach(() => processes.kill())
-
-afterAll(() => processes.dispose())
+const { data, start } = processes()
 
 /** A file of its own, and a journal for what is worth noting. */
 function placesOf(name: string): readonly [file: string, journal: string] {
-  return [join(processes.data, `${name}.db`), join(processes.data, `${name}.txt`)]
-}
-
-/** Runs a script in a process of its own. `file` and `journal` are what the test gives it. */
-function start(script: string, file: string, journal: string): Child {
-  const head = `
-    import { appendFileSync } from 'node:fs'
-    import { AxScheduler } from ${processes.from('ax')}
-    import { sqliteStore } from ${processes.from('sqlite')}
-    const store = sqliteStore(${JSON.stringify(file)})
-    const note = (text) => appendFileSync(${JSON.stringify(journal)}, text + '\\n')
-  `
-  return processes.start(processes.script(head + script))
-}
-
-function linesOf(journal: string): string[] {
-  return readFileSync(journal, 'utf8').trim().split('\n')
+  return [join(data, `${name}.db`), join(data, `${name}.txt`)]
 }
 
 const WORKER = `

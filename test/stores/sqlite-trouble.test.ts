@@ -14,13 +14,13 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { isAxError } from '../../src/core/errors.ts'
 import type { Store } from '../../src/store/store.ts'
 import { type Database, loadLibrary } from '../../src/stores/sqlite/driver.ts'
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import { newJob } from '../../src/testing/history-commands.ts'
-import { Processes } from './processes.ts'
+import { children } from './processes.ts'
 import { allJobs, illsOf } from './reading.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'ax-sqlite-trouble-'))
@@ -196,13 +196,7 @@ describe('a SQLite store that could not be opened', () => {
   )
 })
 
-let processes: Processes
-
-beforeAll(async () => {
-  processes = await Processes.build('trouble', { child: 'test/stores/trouble/child.ts' })
-})
-
-afterAll(() => processes.dispose())
+const processes = children('trouble', { child: 'test/stores/trouble/child.ts' })
 
 describe('a SQLite store without room', () => {
   it('keeps what it has acknowledged, can be read, and goes on with more pages', async () => {
@@ -227,7 +221,7 @@ describe('a SQLite store without room', () => {
       within: ['sh', '-c', 'ulimit -f 6000; exec "$@"', 'sh'],
     })
     const { kept, refused, code, isReadable } = JSON.parse((await child.said('{')) || '{}')
-    expect(await child.ended, child.text()).toBe(0)
+    expect(await child.ended, child.output()).toBe(0)
     expect([code, isReadable]).toEqual(['STORE_UNAVAILABLE', true])
     expect(kept.length).toBeGreaterThan(20)
     const store = sqliteStore(file)

@@ -15,7 +15,7 @@ import { Catalog } from './catalog.ts'
 import { type Edge, Graph } from './graph.ts'
 import { Keys, Lanes } from './lanes.ts'
 import { Log } from './log.ts'
-import { headChanged, Pools } from './queues.ts'
+import { leaveLine, moveInLine, Pools, standInLine } from './queues.ts'
 import { Ranks } from './ranks.ts'
 import type { JobRecord } from './record.ts'
 import { Retries } from './retries.ts'
@@ -152,8 +152,7 @@ export class Board {
   leave(record: JobRecord): void {
     this.setDeadline(record, 0)
     if (record.status === 'ready') {
-      record.queue.heap.remove(record.at)
-      headChanged(record.queue)
+      leaveLine(record)
       this.calm(record)
     } else if (record.status === 'pending') {
       if (record.has.again === 'no') this.due.remove(record.at)
@@ -176,8 +175,8 @@ export class Board {
   }
 
   /** What the keepers know of after this: nobody has to tell them of a later deadline. */
-  announced(): void {
-    this.#nextWait = Math.min(this.waits.peekKey(), this.timetable.nextAt)
+  announced(nextWait: number): void {
+    this.#nextWait = nextWait
     this.#nextQuiet = Math.min(this.leases.peekKey(), this.retention.peekKey())
   }
 
@@ -253,9 +252,9 @@ export class Board {
     this.hintOverdue = true
   }
 
-  /** A schedule has been set or moved: whoever sleeps longer has to be told. */
-  scheduled(): void {
-    this.#announce(true, this.timetable.nextAt)
+  /** A schedule has been set or moved to that instant: whoever sleeps longer has to be told. */
+  scheduled(nextAt: number): void {
+    this.#announce(true, nextAt)
   }
 
   /** Goes on ranking anew what an older ageing has ranked: looks at LIMITS.chunk jobs at most. */
@@ -397,10 +396,8 @@ export class Board {
     this.ranks.weigh(record)
     if (record.weight === old) return
     record.rank += old - record.weight
-    if (record.status === 'ready') {
-      record.queue.heap.update(record.at, record.rank, record.seq)
-      headChanged(record.queue)
-    } else if (record.status === 'pending') this.retries.ranked(record)
+    if (record.status === 'ready') moveInLine(record)
+    else if (record.status === 'pending') this.retries.ranked(record)
     else if (record.status === 'waiting' && record.at >= 0) this.lanes.ranked(record)
   }
 
@@ -408,8 +405,7 @@ export class Board {
   #settle(record: JobRecord): void {
     if (record.status === 'ready') {
       record.readyAt = this.now
-      record.queue.heap.push(record, record.rank, record.seq)
-      headChanged(record.queue)
+      standInLine(record)
       const { enqueueTimeoutMs } = record
       if (enqueueTimeoutMs > 0) this.setDeadline(record, this.now + enqueueTimeoutMs)
       this.hintReady = true

@@ -36,7 +36,7 @@ export class Insertion {
     if ('refusals' in plan) return { status: 'refused', refusals: plan.refusals }
     if (tick !== undefined) {
       timetable.moveOn(tick.schedule, tick.nextAt)
-      this.#board.scheduled()
+      this.#board.scheduled(tick.nextAt)
     }
     const fresh = plan.fresh.map((job) => this.#record(job))
     for (const record of fresh) this.#board.introduce(record)

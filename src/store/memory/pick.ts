@@ -5,9 +5,9 @@ import { freeAt, taken } from '../../core/gcra.ts'
 import { victimOf } from '../../core/preempt.ts'
 import type { Ageing } from '../../core/rank.ts'
 import { isUrgent, raiseOf, shareOf } from '../../core/settings.ts'
-import { headChanged, type Pool, type Queue } from './queues.ts'
+import { headChanged, type Line, type Pool, standInLine } from './queues.ts'
 import type { JobRecord } from './record.ts'
-import type { Caps } from './slots.ts'
+import type { Caps, Tally } from './slots.ts'
 
 /** Who asks, and what the call has come to so far. */
 export interface Call {
@@ -16,10 +16,12 @@ export interface Call {
   readonly now: number
   readonly ageing: Ageing | null
   readonly caps: Caps
+  /** Leases and holds of suspects, by holder. */
+  readonly suspects: Tally
   /** How many jobs it may still take. */
   left: number
   /** What has been passed over in the pool in hand, and goes back to its place afterwards. */
-  readonly aside: { readonly queues: Queue[]; readonly records: JobRecord[] }
+  readonly aside: { readonly lines: Line[]; readonly records: JobRecord[] }
   /** When time alone lets somebody start whom time alone has stopped. */
   nextAt: number
   /** Grants a job that has left its queue; `pass` is -1 where there is no breaker. */
@@ -28,7 +30,7 @@ export interface Call {
   displace(victim: JobRecord, urgent: JobRecord): void
 }
 
-/** Grants the best of a pool that may start. O((queues passed over + granted) * log n). */
+/** Grants the best of a pool that may start. O((lines passed over + granted) * log n). */
 export function takeFrom(pool: Pool, call: Call): void {
   const { rules } = pool
   const room = rules.paused ? 0 : rules.concurrency - pool.held.size
@@ -36,25 +38,24 @@ export function takeFrom(pool: Pool, call: Call): void {
   if (!pool.isPlain) takeByRules(pool, call)
   else {
     for (let wanted = Math.min(room, call.left); wanted > 0; wanted -= 1) {
-      const queue = next(pool, call)
-      if (queue === undefined) break
-      start(queue, call, -1)
+      const line = next(pool, call)
+      if (line === undefined) break
+      start(line, call, -1)
     }
   }
-  const { queues, records } = call.aside
+  const { lines, records } = call.aside
   for (let record = records.pop(); record !== undefined; record = records.pop()) {
-    record.queue.heap.push(record, record.rank, record.seq)
-    headChanged(record.queue)
+    standInLine(record)
   }
-  for (let queue = queues.pop(); queue !== undefined; queue = queues.pop()) headChanged(queue)
+  for (let line = lines.pop(); line !== undefined; line = lines.pop()) headChanged(line)
 }
 
 /** One by one: each start may be the one with which a cap, a rate or a probe is used up. */
 function takeByRules(pool: Pool, call: Call): void {
   while (call.left > 0) {
-    const queue = next(pool, call)
-    if (queue === undefined) return
-    const record = queue.heap.peek() as JobRecord
+    const line = next(pool, call)
+    if (line === undefined) return
+    const record = line.heap.peek() as JobRecord
     const { cap, share } = limitsFor(record, pool, call)
     const hasRoom = pool.held.size < cap && inUse(pool, call) < share
     const at = opensAt(pool, call.now)
@@ -68,34 +69,40 @@ function takeByRules(pool: Pool, call: Call): void {
     }
     const { rate } = pool.rules
     if (rate !== null) pool.tat = taken(rate, pool.tat, call.now, 1)
-    start(queue, call, pool.breaker?.admit(call.now) ?? -1)
+    start(line, call, pool.breaker?.admit(call.now) ?? -1)
   }
 }
 
 /**
- * The queue whose first job is the next one. A type that is not served, or that is at its cap,
- * and a job whose victim still holds its slot, are put aside: they hide nobody.
+ * The line whose first job is the next one. A type that is not served, or that is at its cap, a
+ * job whose victim still holds its slot, and suspects while the worker has one, are put aside:
+ * they hide nobody.
  */
-function next(pool: Pool, call: Call): Queue | undefined {
+function next(pool: Pool, call: Call): Line | undefined {
   for (;;) {
-    const queue = pool.heads.peek()
-    if (queue === undefined) return undefined
-    const isServed = queue.bodies || call.types.has(queue.type)
-    if (!isServed || call.caps.isFull(queue.type)) call.aside.queues.push(pool.heads.pop() as Queue)
-    else if ((queue.heap.peek() as JobRecord).has.victim === undefined) return queue
-    else call.aside.records.push(popFirst(queue))
+    const line = pool.heads.peek()
+    if (line === undefined) return undefined
+    if (isClosed(line, call)) call.aside.lines.push(pool.heads.pop() as Line)
+    else if ((line.heap.peek() as JobRecord).has.victim === undefined) return line
+    else call.aside.records.push(popFirst(line))
   }
 }
 
-function start(queue: Queue, call: Call, pass: number): void {
-  const record = popFirst(queue)
+function isClosed({ type, bodies, suspects }: Line, call: Call): boolean {
+  if (!bodies && !call.types.has(type)) return true
+  if (suspects && call.suspects.count(call.holder) > 0) return true
+  return call.caps.isFull(type)
+}
+
+function start(line: Line, call: Call, pass: number): void {
+  const record = popFirst(line)
   call.left -= 1
   call.grant(record, pass)
 }
 
-function popFirst(queue: Queue): JobRecord {
-  const record = queue.heap.pop() as JobRecord
-  headChanged(queue)
+function popFirst(line: Line): JobRecord {
+  const record = line.heap.pop() as JobRecord
+  headChanged(line)
   return record
 }
 

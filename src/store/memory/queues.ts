@@ -13,6 +13,7 @@ import {
   raiseOf,
   shareOf,
 } from '../../core/settings.ts'
+import { isSuspect } from '../../core/suspect.ts'
 import { Heap } from '../../kit/heap.ts'
 import { LIMITS } from '../limits.ts'
 import type { LeaseAsk, PoolChange, PoolState, StatusCounts } from '../store.ts'
@@ -28,11 +29,22 @@ export interface Queue {
   readonly pool: Pool
   readonly type: string
   readonly bodies: boolean
-  readonly heap: Heap<JobRecord>
+  readonly line: Line
+  /** Where its suspects stand, apart from the others; made for the first one. */
+  suspects: Line | null
   readonly counts: Counts
   /** The number under which the log knows this pool and type. */
   readonly kind: number
-  /** Its index among the queues of its pool that have ready jobs; -1 for none. */
+}
+
+/** Ready jobs by rank, all of which some worker may take, or none. */
+export interface Line {
+  readonly pool: Pool
+  readonly type: string
+  readonly bodies: boolean
+  readonly suspects: boolean
+  readonly heap: Heap<JobRecord>
+  /** Its index among the lines of its pool that have ready jobs; -1 for none. */
   at: number
 }
 
@@ -40,8 +52,8 @@ export interface Pool {
   readonly name: string
   /** Keyed by type; the queue of bodies has the type with a NUL before it. */
   readonly queues: Map<string, Queue>
-  /** Those with ready jobs, by the rank of their first one. */
-  readonly heads: Heap<Queue>
+  /** The lines with ready jobs, by the rank of their first one. */
+  readonly heads: Heap<Line>
   /** Jobs that hold a lease or a hold here: slots in use are counted from these. */
   readonly held: Set<JobRecord>
   start: PoolTerms
@@ -66,6 +78,8 @@ const NO_TERMS: PoolTerms = Object.freeze({})
 export class Pools {
   /** Types with a cap over all pools. */
   readonly caps = new Caps()
+  /** Leases and holds of suspects, by holder. */
+  readonly #suspects = new Tally()
   readonly #pools = new Map<string, Pool>()
   #names: readonly string[] | null = null
   readonly #asked = new WeakMap<readonly string[], ReadonlySet<string>>()
@@ -80,11 +94,10 @@ export class Pools {
     const key = bodies ? `\0${type}` : type
     let queue = pool.queues.get(key)
     if (queue === undefined) {
-      const heap = new Heap<JobRecord>((record, index) => {
-        record.at = index
-      })
+      const of = { pool, type, bodies }
+      const line = newLine(of, false)
       const kind = this.#kindOf(type, name)
-      queue = { pool, type, bodies, heap, counts: zeros(), kind, at: -1 }
+      queue = { ...of, line, suspects: null, counts: zeros(), kind }
       pool.queues.set(key, queue)
     }
     return queue
@@ -124,12 +137,14 @@ export class Pools {
   occupy(record: JobRecord, holder: string): void {
     record.queue.pool.shares?.add(holder, record)
     this.caps.add(record)
+    if (isSuspect(record)) this.#suspects.add(holder, record)
   }
 
   vacate(record: JobRecord, holder: string): void {
     record.queue.pool.held.delete(record)
     record.queue.pool.shares?.delete(holder, record)
     this.caps.delete(record)
+    this.#suspects.delete(holder, record)
   }
 
   /** What was said of each pool. */
@@ -153,8 +168,9 @@ export class Pools {
       now,
       ageing,
       caps: this.caps,
+      suspects: this.#suspects,
       left: Math.min(ask.max, LIMITS.moves),
-      aside: { queues: [], records: [] },
+      aside: { lines: [], records: [] },
       nextAt: Number.POSITIVE_INFINITY,
       grant,
       displace,
@@ -183,6 +199,11 @@ export class Pools {
     const raised = elastic !== null && isUrgent(priority, elastic.minPriority, ageing)
     const share = shareOf(rules)
     return shares.count(holder) >= share + (raised ? raiseOf(share, elastic) : 0)
+  }
+
+  /** Whether the worker has a suspect, and so may not have this one. */
+  isBarred(record: JobRecord, holder: string): boolean {
+    return isSuspect(record) && this.#suspects.count(holder) > 0
   }
 
   types(): Record<string, StatusCounts> {
@@ -216,7 +237,10 @@ export class Pools {
     let ahead = 0
     for (const queue of record.queue.pool.queues.values()) {
       if (served === null || !(queue.bodies || served.has(queue.type))) continue
-      ahead += queue.heap.countBefore(record.rank, record.seq, LIMITS.position - ahead)
+      for (const line of [queue.line, queue.suspects]) {
+        const { rank, seq } = record
+        ahead += line?.heap.countBefore(rank, seq, LIMITS.position - ahead) ?? 0
+      }
     }
     return ahead
   }
@@ -234,8 +258,8 @@ export class Pools {
   #poolOf(name: string): Pool {
     let pool = this.#pools.get(name)
     if (pool === undefined) {
-      const heads = new Heap<Queue>((queue, index) => {
-        queue.at = index
+      const heads = new Heap<Line>((line, index) => {
+        line.at = index
       })
       const held = new Set<JobRecord>()
       const rules = poolRules(NO_TERMS, NO_TERMS)
@@ -254,13 +278,53 @@ export class Pools {
   }
 }
 
-/** Puts a queue where its first job belongs among the queues of its pool. */
-export function headChanged(queue: Queue): void {
-  const { heap, pool } = queue
+/** Puts a ready job where its rank belongs. */
+export function standInLine(record: JobRecord): void {
+  const line = lineOf(record)
+  line.heap.push(record, record.rank, record.seq)
+  headChanged(line)
+}
+
+/** Takes a ready job out, before it is ready no more. */
+export function leaveLine(record: JobRecord): void {
+  const line = lineOf(record)
+  line.heap.remove(record.at)
+  headChanged(line)
+}
+
+/** The rank of a ready job has changed. */
+export function moveInLine(record: JobRecord): void {
+  const line = lineOf(record)
+  line.heap.update(record.at, record.rank, record.seq)
+  headChanged(line)
+}
+
+/** As long as a job is ready, its losses stay what they are. */
+function lineOf(record: JobRecord): Line {
+  const { queue } = record
+  if (!isSuspect(record)) return queue.line
+  queue.suspects ??= newLine(queue, true)
+  return queue.suspects
+}
+
+function newLine(
+  { pool, type, bodies }: Pick<Queue, 'pool' | 'type' | 'bodies'>,
+  suspects: boolean,
+): Line {
+  const heap = new Heap<JobRecord>((record, index) => {
+    record.at = index
+  })
+  return { pool, type, bodies, suspects, heap, at: -1 }
+}
+
+/** Puts a line where its first job belongs among the lines of its pool. */
+export function headChanged(line: Line): void {
+  const { heap, pool } = line
+  const { heads } = pool
   if (heap.size === 0) {
-    if (queue.at >= 0) pool.heads.remove(queue.at)
-  } else if (queue.at < 0) pool.heads.push(queue, heap.peekKey(), heap.peekTie())
-  else pool.heads.update(queue.at, heap.peekKey(), heap.peekTie())
+    if (line.at >= 0) heads.remove(line.at)
+  } else if (line.at < 0) heads.push(line, heap.peekKey(), heap.peekTie())
+  else heads.update(line.at, heap.peekKey(), heap.peekTie())
 }
 
 function sharesOf(pool: Pool): Tally {

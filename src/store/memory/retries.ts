@@ -2,6 +2,7 @@
 // May never hold anything else back: first attempts, revivals, lost and returned jobs go on.
 
 import { allowance, carried, freeAt, type RateTerms, taken } from '../../core/gcra.ts'
+import { isBefore } from '../../core/rank.ts'
 import { Heap } from '../../kit/heap.ts'
 import { LIMITS } from '../limits.ts'
 import type { JobRecord } from './record.ts'
@@ -88,22 +89,24 @@ export class Retries {
   nextAt(now: number): number {
     const due = this.due.peekKey()
     if (this.#held.size === 0) return due
-    return Math.min(due, this.#terms === null ? now : freeAt(this.#terms, this.#tat))
+    return Math.min(due, this.#terms === null ? now : Math.max(now, freeAt(this.#terms, this.#tat)))
   }
 
-  /** How many stand in line for the budget. */
+  /** How many wait for the budget. O(those that are due and not in line yet). */
   waiting(now: number): number {
     if (this.#terms === null) return 0
-    while (this.due.peekKey() <= now) this.hold(now)
-    return this.#held.size
+    return this.#held.size + this.due.countBefore(now, LAST, this.due.size)
   }
 
   /** When the budget lets this one go at the earliest, those before it first; 0 if it does now. */
   freeAt(record: JobRecord, now: number): number {
     const terms = this.#terms
-    this.hold(now)
-    if (terms === null || record.has.again !== 'held') return 0
-    const ahead = this.#held.countBefore(record.rank, record.seq, LIMITS.position)
+    if (terms === null || record.has.again === 'no' || record.availableAt > now) return 0
+    const { rank, seq } = record
+    const isBetter = (each: JobRecord) => isBefore(each.rank, each.seq, rank, seq)
+    const inLine = this.#held.countBefore(rank, seq, LIMITS.position)
+    const others = this.due.countBefore(now, LAST, LIMITS.position, isBetter)
+    const ahead = Math.min(inLine + others, LIMITS.position)
     const tat = Math.max(this.#tat, now * 1_000) + ahead * terms.intervalUs
     const at = freeAt(terms, tat)
     return at > now ? at : 0
@@ -111,6 +114,9 @@ export class Retries {
 }
 
 const NOBODY: readonly JobRecord[] = Object.freeze([])
+
+/** After every seq. */
+const LAST = Number.POSITIVE_INFINITY
 
 function inOneHeap(): Heap<JobRecord> {
   return new Heap<JobRecord>((record, index) => {

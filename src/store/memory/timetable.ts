@@ -16,27 +16,30 @@ export class Timetable {
     entry.at = index
   })
 
-  /** The nearest instant, which may have passed; Infinity without schedules. */
-  get nextAt(): number {
-    return this.#instants.peekKey()
-  }
-
   /** All rows, in order of name. */
   get rows(): readonly Schedule[] {
     return [...this.#entries.values()].map(({ row }) => row).sort(byName)
   }
 
-  /** A row, or null to take it away. What says the same of the same job keeps its instant. */
-  set(name: string, row: Schedule | null): void {
+  /**
+   * A row, or null to take it away. What says the same of the same job keeps its instant. Answers
+   * the instant; Infinity without a row.
+   */
+  set(name: string, row: Schedule | null): number {
     const entry = this.#entries.get(name)
     if (row === null) {
       if (entry !== undefined) this.#instants.remove(entry.at)
       this.#entries.delete(name)
-    } else if (entry === undefined) {
+      return NEVER
+    }
+    const nextAt = entry !== undefined && isSame(entry.row, row) ? entry.row.nextAt : row.nextAt
+    if (entry !== undefined) this.#move(entry, nextAt, row)
+    else {
       const fresh = { row, at: -1 }
       this.#entries.set(name, fresh)
-      this.#instants.push(fresh, row.nextAt, 0)
-    } else this.#move(entry, isSame(entry.row, row) ? entry.row.nextAt : row.nextAt, row)
+      this.#instants.push(fresh, nextAt, 0)
+    }
+    return nextAt
   }
 
   /** Whether the row is there and has not moved on from this instant. */
@@ -49,14 +52,18 @@ export class Timetable {
     if (entry !== undefined) this.#move(entry, nextAt, entry.row)
   }
 
-  /** The rows whose instant has come, by (instant, name). O(1) if there is none. */
-  due(now: number, limit: number): readonly Schedule[] {
-    if (this.#instants.peekKey() > now) return NO_ROWS
+  /**
+   * The rows whose instant has come, by (instant, name), and the next instant of all others. O(1)
+   * if there is none.
+   */
+  due(now: number, limit: number): { readonly rows: readonly Schedule[]; readonly nextAt: number } {
     const due: Entry[] = []
     while (this.#instants.peekKey() <= now) due.push(this.#instants.pop() as Entry)
+    const later = this.#instants.peekKey()
     for (const entry of due) this.#instants.push(entry, entry.row.nextAt, 0)
     const rows = due.map(({ row }) => row)
-    return rows.sort((a, b) => a.nextAt - b.nextAt || byName(a, b)).slice(0, limit)
+    rows.sort((a, b) => a.nextAt - b.nextAt || byName(a, b))
+    return { rows: rows.slice(0, limit), nextAt: rows[limit]?.nextAt ?? later }
   }
 
   #move(entry: Entry, nextAt: number, row: Schedule): void {
@@ -65,7 +72,7 @@ export class Timetable {
   }
 }
 
-const NO_ROWS: readonly Schedule[] = Object.freeze([])
+const NEVER = Number.POSITIVE_INFINITY
 
 function isSame(a: Schedule, b: Schedule): boolean {
   return a.cron === b.cron && a.timeZone === b.timeZone && a.template === b.template

@@ -205,10 +205,9 @@ export class Board {
     this.session.signs.overdue = true
   }
 
-  /** A schedule has been set or moved: whoever sleeps longer has to be told. */
-  scheduled(): void {
-    const next = this.session.number('nextSchedule')
-    if (next !== undefined) this.#announce(true, next)
+  /** A schedule has been set or moved to that instant: whoever sleeps longer has to be told. */
+  scheduled(nextAt: number): void {
+    this.#announce(true, nextAt)
   }
 
   /** Goes on ranking anew what an older ageing has ranked: looks at LIMITS.chunk jobs at most. */
@@ -229,7 +228,7 @@ export class Board {
 
   /** Tells the dependents of an end: at once where they are few, else a chunk per call. */
   fanOut(end: Row): void {
-    if (this.session.first('anyOpenEdge', end.id) === undefined) return
+    if (!this.graph.isWaitedFor(end.id)) return
     this.session.run('addFanOut', end.seq)
     this.continueFanOuts()
   }

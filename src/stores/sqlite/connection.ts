@@ -1,9 +1,11 @@
-// Owns one connection: its prepared statements, and the terms that it has seen.
+// Owns one connection: its prepared statements, and the terms and lines that it has seen.
 // May never outlive its file; and forgets what it has learnt when a transaction is undone.
 
 import type { Terms } from '../../core/job.ts'
+import type { Shared } from './columns.ts'
 import type { Database, Statement, Value } from './driver.ts'
-import { packTerms, type Row, unpackTerms } from './row.ts'
+import { packTerms, unpackTerms } from './figures.ts'
+import type { Row } from './row.ts'
 import type { State } from './state.ts'
 import { SQL, type StatementName } from './statements.ts'
 
@@ -15,11 +17,22 @@ export interface Kept {
   readonly rows: readonly Row[]
 }
 
-export class Connection {
+/** All jobs of one type in one pool. */
+export interface Line {
+  readonly pool: string
+  readonly type: string
+}
+
+/** Statements kept ready: those by name, and what rows have been written with. */
+const MOST_STATEMENTS = 1_000
+
+export class Connection implements Shared {
   readonly db: Database
   /** Taken by the write transaction that comes next; put back only once that is committed. */
   kept: Kept | undefined
   readonly #statements = new Map<string, Statement>()
+  readonly #lines = new Map<number, Line>()
+  readonly #linesBy = new Map<string, number>()
   readonly #terms = new Map<number, Terms>()
   #termsAt = new WeakMap<Terms, number>()
 
@@ -43,6 +56,7 @@ export class Connection {
   statement(sql: string): Statement {
     let known = this.#statements.get(sql)
     if (known === undefined) {
+      if (this.#statements.size >= MOST_STATEMENTS) this.#statements.clear()
       known = this.db.prepare(sql)
       this.#statements.set(sql, known)
     }
@@ -73,6 +87,36 @@ export class Connection {
     return at
   }
 
+  readonly lineOf = (at: number): Line => {
+    const known = this.#lines.get(at)
+    if (known !== undefined) return known
+    const line = this.first<Line>('line', at)
+    if (line === undefined) throw new Error(`there is no line ${at}`)
+    this.#lines.set(at, line)
+    return line
+  }
+
+  /** The number of a line, which is begun if there is none. */
+  lineFor(pool: string, type: string): number {
+    const name = `${pool}\0${type}`
+    const known = this.#linesBy.get(name)
+    if (known !== undefined) return known
+    const find = () => this.first<{ line: number }>('lineBy', pool, type)?.line
+    let at = find()
+    if (at === undefined) {
+      this.run('addLine', pool, type)
+      at = find() as number
+    }
+    this.#linesBy.set(name, at)
+    return at
+  }
+
+  /** A line may have ended, and its number be another's: somebody else has written. */
+  forgetLines(): void {
+    this.#lines.clear()
+    this.#linesBy.clear()
+  }
+
   close(): void {
     this.#statements.clear()
     this.db.close()
@@ -80,6 +124,7 @@ export class Connection {
 
   /** A transaction was undone: numbers that it gave out may be given to others. */
   forget(): void {
+    this.forgetLines()
     this.#terms.clear()
     this.#termsAt = new WeakMap()
   }

@@ -54,7 +54,17 @@ export function codeOf(error: unknown): number {
  * `node:sqlite` where Node has it (22.5 and later), else `libsql`. Which one is found is settled
  * once per process.
  */
-export async function loadLibrary(): Promise<Library> {
+export function loadLibrary(): Promise<Library> {
+  found ??= find().catch((error) => {
+    found = undefined
+    throw error
+  })
+  return found
+}
+
+let found: Promise<Library> | undefined
+
+async function find(): Promise<Library> {
   return (await nodeLibrary()) ?? (await libsqlLibrary()) ?? refuse()
 }
 

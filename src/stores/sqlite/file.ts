@@ -3,9 +3,9 @@
 
 import { AxError, isAxError } from '../../core/errors.ts'
 import { Connection } from './connection.ts'
-import { CODES, codeOf, loadLibrary } from './driver.ts'
+import { CODES, type Columns, codeOf, loadLibrary } from './driver.ts'
 import type { Host } from './host.ts'
-import { migrate } from './schema.ts'
+import { checkVersion, migrate } from './schema.ts'
 
 /** How long SQLite itself waits for a lock: the process stands still meanwhile. */
 const BUSY_MS = 3
@@ -31,6 +31,8 @@ export interface Settings {
   readonly sync: 'normal' | 'full'
   /** Pages of the file at most; undefined: no bound but the disk. */
   readonly maxPages: number | undefined
+  /** What each version of the file adds. Default: schema.ts. For tests of what comes after it. */
+  readonly steps?: readonly string[]
 }
 
 export class File {
@@ -60,16 +62,21 @@ export class File {
     }
   }
 
-  #prepare({ sync, maxPages }: Settings): void {
+  #prepare({ sync, maxPages, steps }: Settings): void {
     const { db } = this.#connection
     db.exec(`PRAGMA busy_timeout = ${BUSY_MS}`)
-    db.prepare('PRAGMA journal_mode = WAL').all()
+    checkVersion(db, this.name, steps)
+    const [mode] = db.prepare('PRAGMA journal_mode = WAL').all() as readonly Columns[]
+    if (mode?.journal_mode !== 'wal') throw withoutLog(this.name)
     db.exec(`PRAGMA synchronous = ${sync === 'full' ? 'FULL' : 'NORMAL'}`)
+    // Only macOS knows the difference: there, a disk that was waited for may still have forgotten.
+    db.exec(`PRAGMA fullfsync = ${sync === 'full' ? 'ON' : 'OFF'}`)
+    db.exec('PRAGMA checkpoint_fullfsync = ON')
     db.exec('PRAGMA temp_store = MEMORY')
     db.exec('PRAGMA cache_size = -32000')
     db.prepare(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`).all()
     if (maxPages !== undefined) db.prepare(`PRAGMA max_page_count = ${maxPages}`).all()
-    this.#within('BEGIN IMMEDIATE', () => migrate(db, this.name))
+    this.#within('BEGIN IMMEDIATE', () => migrate(db, this.name, steps))
   }
 
   /** Runs in a write transaction. Resolves when it has been committed. */
@@ -145,6 +152,16 @@ export class File {
       return
     }
   }
+}
+
+/** The mode of a file cannot be set where processes cannot share memory. */
+function withoutLog(file: string): AxError {
+  return new AxError(
+    'STORE_UNAVAILABLE',
+    `${file} cannot be written ahead (journal_mode = WAL), as on network drives, where the locks ` +
+      'of SQLite do not hold either. Name a file on a disk of this machine.',
+    { retryable: false, file },
+  )
 }
 
 /** What SQLite says, as an error that names the file and what to do. */

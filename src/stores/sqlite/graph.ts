@@ -37,6 +37,7 @@ export interface Survey {
 export class Graph {
   readonly #session: Session
   #hasOutcomes: boolean | undefined
+  #hasEdges: boolean | undefined
 
   constructor(session: Session) {
     this.#session = session
@@ -45,6 +46,12 @@ export class Graph {
   /** Whether an id is known as a job, or its outcome is remembered. */
   knows(id: string): boolean {
     return this.#session.byId(id) !== undefined || this.outcomeOf(id) !== undefined
+  }
+
+  /** Whether anybody has still to be told of an end of this job. */
+  isWaitedFor(id: string): boolean {
+    this.#hasEdges ??= this.#session.first('anyEdge') !== undefined
+    return this.#hasEdges && this.#session.first('anyOpenEdge', id) !== undefined
   }
 
   /** How a job that has been forgotten ended, as long as that is remembered. */
@@ -81,6 +88,7 @@ export class Graph {
       return { place, dep: id, on_end: Number(on === 'end'), state: 'open' }
     })
     const survey = this.#surveyOf(row, edges)
+    this.#hasEdges = true
     for (const { place, dep, on_end } of edges) {
       const state = survey.states[place] as EdgeState
       this.#session.run('addEdge', row.seq, place, dep, on_end, state)

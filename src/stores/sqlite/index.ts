@@ -10,8 +10,17 @@ import { SqliteStore } from './port.ts'
 
 export interface SqliteOptions {
   /**
-   * `normal` (the default): what was acknowledged survives the end of every process; a power cut
-   * may take the last moments. `full`: it survives a power cut too; each commit waits for the disk.
+   * What was acknowledged survives the end of every process, however it ends, either way.
+   *
+   * `normal` (the default): the disk is waited for only when the log of the file is emptied into
+   * it. If the system itself stops (a crash of the kernel, a power cut), the latest commits may be
+   * missing: all of them after some moment, none from between. On Linux that moment is some 30
+   * seconds back at the most. The file is whole. Jobs that had been added after it are gone, and
+   * such as had ended after it run again.
+   *
+   * `full`: each commit waits for the disk. Nothing that was acknowledged is missing after a
+   * crash of the system or a power cut, as far as the disk tells the truth about what it has
+   * written. Calls of one turn share a commit, and with it the wait.
    */
   readonly sync?: 'normal' | 'full'
   /**
@@ -34,9 +43,13 @@ const MAX_PAGES = 2 ** 32 - 2
  *
  *     const store = sqliteStore('ax.db')
  *
- * Needs Node 22.5 or later, or the package `libsql` on an earlier one. Not for a network drive:
- * SQLite's locks do not hold there. Refuses with `INVALID_OPTION`, or, when it is opened and
- * cannot be used, with `STORE_UNAVAILABLE` and a message that says what to do.
+ * Needs Node 22.5 or later, or the package `libsql` on an earlier one. Not for a network drive
+ * (NFS, SMB, a folder that is mounted into virtual machines): there the locks of SQLite may not
+ * hold, and its processes have to share memory, so two machines would start the same jobs and
+ * damage the file. A drive on which the file cannot have a log is refused; others look like a disk.
+ *
+ * Refuses with `INVALID_OPTION`, or, when it is opened and cannot be used, with
+ * `STORE_UNAVAILABLE` and a message that says what to do.
  */
 export function sqliteStore(file: string, options: SqliteOptions = {}): Store {
   if (typeof file !== 'string' || file === '' || file.includes('\0')) {
@@ -57,6 +70,7 @@ function clockwork(runtime: Runtime, now: () => number): Clockwork {
     now,
     monotonic: () => runtime.monotonic(),
     random: () => runtime.random(),
+    turn: () => new Promise((done) => runtime.soon(done)),
     sleep: (ms) => new Promise((done) => runtime.after(ms, done)),
     every: (ms, run) => {
       let isOn = true

@@ -75,8 +75,9 @@ function answersOf(board: Board, plan: Plan, fresh: readonly Row[]) {
 function newRow({ session }: Board, job: NewJob): Row {
   const { state, now } = session
   state.lastSeq += 1
-  const termsAt = session.termsAt(job.terms)
-  return rowOf(job, { seq: state.lastSeq, now, weight: session.weightOf(job.priority), termsAt })
+  const weight = session.weightOf(job.priority)
+  const line = session.lineFor(job.pool, job.type)
+  return rowOf(job, { seq: state.lastSeq, now, weight, line, termsAt: session.termsAt(job.terms) })
 }
 
 /** What would become of each job of a group: nothing is changed yet. */

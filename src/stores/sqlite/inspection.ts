@@ -74,6 +74,16 @@ function faultsOf(session: Session): readonly string[] {
     const what = status === 'running' ? 'without a lease' : 'with the lease of a running job'
     damage.push(`${id} is ${status}, ${what}`)
   }
+  const places = session.all<{ id: string; found: number }>('wrongPlace', LIMITS.page)
+  for (const { id, found } of places) {
+    damage.push(`${id} is ${found === 0 ? 'in no state' : 'both live and over'}`)
+  }
+  for (const { seq } of session.all<{ seq: number }>('strays', LIMITS.page)) {
+    damage.push(`number ${seq} has a state, but is no job`)
+  }
+  for (const { id } of session.all<{ id: string }>('wrongLine', LIMITS.page)) {
+    damage.push(`${id} stands in two lines`)
+  }
   for (const { id } of session.all<{ id: string }>('wrongWait', LIMITS.page)) {
     damage.push(`${id} is waiting, for nothing`)
   }
@@ -88,33 +98,24 @@ function faultsOf(session: Session): readonly string[] {
 }
 
 function miscounts(session: Session): readonly string[] {
-  const found = new Map<string, Record<JobStatus, number>>()
-  const rows = session.all<{ pool: string; type: string; status: JobStatus; count: number }>(
-    'recount',
-  )
-  for (const { pool, type, status, count } of rows) {
-    const counts = found.get(`${pool}\0${type}`) ?? zeros()
+  const found = new Map<number, Record<JobStatus, number>>()
+  const rows = session.all<{ line: number; status: JobStatus; count: number }>('recount')
+  for (const { line, status, count } of rows) {
+    const counts = found.get(line) ?? zeros()
     counts[status] = count
-    found.set(`${pool}\0${type}`, counts)
+    found.set(line, counts)
   }
   const damage: string[] = []
-  const tallies = session.all<Tally>('tallies')
-  const known = new Set(tallies.map(({ pool, type }) => `${pool}\0${type}`))
-  const missing = [...found.keys()].filter((name) => !known.has(name)).map(emptyTally)
-  for (const tally of [...tallies, ...missing]) {
-    const counts = found.get(`${tally.pool}\0${tally.type}`) ?? zeros()
+  for (const tally of session.all<Tally>('tallies')) {
+    const counts = found.get(tally.line) ?? zeros()
+    found.delete(tally.line)
     for (const status of STATUSES) {
       if (tally[status] === counts[status]) continue
       const what = `jobs of type ${tally.type} in pool ${tally.pool} are counted as ${status}`
       damage.push(`${tally[status]} ${what}: there are ${counts[status]}`)
     }
   }
-  return damage
-}
-
-function emptyTally(name: string): Tally {
-  const [pool, type] = name.split('\0') as [string, string]
-  return { pool, type, ...zeros() }
+  return [...damage, ...[...found.keys()].map((line) => `jobs of line ${line}, which there is not`)]
 }
 
 function misweighed(session: Session): readonly string[] {

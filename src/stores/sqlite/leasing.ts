@@ -2,7 +2,6 @@
 // May never hand a job out that some rule holds back.
 
 import { allowance, freeAt, taken } from '../../core/gcra.ts'
-import type { Attempt } from '../../core/job.ts'
 import { LIMITS } from '../../store/limits.ts'
 import type {
   ExtendAnswer,
@@ -14,9 +13,10 @@ import type {
   OverdueAsk,
 } from '../../store/store.ts'
 import type { Board } from './board.ts'
+import type { Line } from './connection.ts'
 import { giveBack } from './moves.ts'
-import { type Call, Queue, Slots, takeFrom } from './pick.ts'
-import { AGAIN, type Row, viewOf } from './row.ts'
+import { type Call, queuesOf, Slots, suspectHolders, takeFrom } from './pick.ts'
+import { AGAIN, openAttemptOf, type Row, viewOf } from './row.ts'
 import type { Session } from './session.ts'
 import { dueSchedules } from './timetable.ts'
 
@@ -28,15 +28,17 @@ export function lease(board: Board, ask: LeaseAsk): LeaseAnswer {
   const { session } = board
   const jobs: Row[] = []
   const served = new Set(ask.types)
-  const types = new Map<string, string[]>()
-  for (const { pool, type } of session.ask<Record<'pool' | 'type', string>>('readyTypes')) {
-    if (served.has(type)) types.set(pool, [...(types.get(pool) ?? []), type])
+  const lines = new Map<string, ReadyLine[]>()
+  for (const line of session.ask<ReadyLine>('readyLines')) {
+    if (served.has(line.type)) lines.set(line.pool, [...(lines.get(line.pool) ?? []), line])
   }
+  const areSuspects = lines.size > 0 && session.first('readySuspect') !== undefined
   const call: Call = {
     board,
     holder: ask.holder,
-    slots: types.size === 0 ? NO_SLOTS : Slots.of(session),
-    caps: types.size === 0 ? NO_CAPS : capsOf(session),
+    slots: lines.size === 0 ? NO_SLOTS : Slots.of(session),
+    caps: lines.size === 0 ? NO_CAPS : capsOf(session),
+    hasSuspect: areSuspects && suspectHolders(session).has(ask.holder),
     left: Math.min(ask.max, LIMITS.moves),
     nextAt: NEVER,
     grant: (row, pass) => {
@@ -44,14 +46,20 @@ export function lease(board: Board, ask: LeaseAsk): LeaseAnswer {
       jobs.push(row)
     },
   }
-  for (const name of [...types.keys()].sort((a, b) => (a < b ? -1 : 1))) {
+  for (const name of [...lines.keys()].sort((a, b) => (a < b ? -1 : 1))) {
     if (call.left <= 0) break
     const pool = board.pools.get(name)
     const chunk = Math.max(1, Math.min(call.left, pool.rules.concurrency))
-    const queues = (types.get(name) ?? []).map((type) => new Queue(session, name, type, chunk))
+    const queues = (lines.get(name) ?? []).flatMap((line) =>
+      queuesOf(session, line, chunk, areSuspects),
+    )
     takeFrom(pool, queues, call)
   }
   return { jobs: jobs.map(viewOf), nextAt: Math.min(call.nextAt, nextOut(board)) }
+}
+
+interface ReadyLine extends Line {
+  readonly line: number
 }
 
 const NO_CAPS: ReadonlyMap<string, number> = new Map()
@@ -70,13 +78,7 @@ function grant(board: Board, row: Row, ask: LeaseAsk, pass: number): void {
   row.starts += 1
   row.attempts += 1
   row.startedAt = now
-  const attempt: Attempt = {
-    attempt: row.starts,
-    startedAt: now,
-    queuedMs: now - row.readyAt,
-    worker: ask.holder,
-  }
-  row.log = [...row.log.slice(1 - LIMITS.attempts), attempt]
+  row.log = [...row.log.slice(1 - LIMITS.attempts), openAttemptOf(row, ask.holder)]
   board.grant(row, ask.holder, false)
   board.lanes.started(row)
   board.enter(row, 'lease', 'running', { worker: ask.holder })
@@ -87,6 +89,7 @@ function grant(board: Board, row: Row, ask: LeaseAsk, pass: number): void {
 function promote(board: Board): void {
   const { session, now } = board
   const { state } = session
+  if (session.askOne('anyPending') === undefined) return
   const hasBudget = state.budget !== null
   if (!hasBudget) for (const row of session.rows('held', LIMITS.chunk)) hold(board, row, AGAIN.due)
   const due = session.rows('due', AGAIN.no, now, LIMITS.chunk)
@@ -138,12 +141,13 @@ function letOut(board: Board, row: Row): void {
 
 /** When time alone lets the next one out. */
 function nextOut({ session, now }: Board): number {
+  if (session.askOne('anyPending') === undefined) return NEVER
   const { budget, budgetTat } = session.state
   const due = session.number('nextDue', AGAIN.no) ?? NEVER
   const retry = session.number('nextDue', AGAIN.due) ?? NEVER
   const isHeld = (session.number('heldCount', 1) ?? 0) > 0
   if (!isHeld) return Math.min(due, retry)
-  return Math.min(due, retry, budget === null ? now : freeAt(budget, budgetTat))
+  return Math.min(due, retry, budget === null ? now : Math.max(now, freeAt(budget, budgetTat)))
 }
 
 /** Jobs at whose deadline somebody has to decide; also continues what was left unfinished. */
@@ -156,19 +160,22 @@ export function overdue(board: Board, ask: OverdueAsk): OverdueAnswer {
   }
   const oldestAt = pruneLog(session, now - ask.keepLogMs)
   const limit = Math.min(ask.limit, LIMITS.moves)
-  const late = [...session.rows('waits', now, limit), ...session.rows('ends', now, limit)]
+  const late = [
+    ...session.rows('waits', now, limit),
+    ...session.rows('ends', now, limit),
+    ...session.rows('pastEnds', now, limit),
+  ]
   const jobs = late.sort((a, b) => a.deadline - b.deadline || a.seq - b.seq).slice(0, limit)
   const schedules = dueSchedules(session, limit)
-  const nextSchedule = session.number('nextSchedule') ?? NEVER
-  announced.wait = Math.min(session.number('nextWait') ?? NEVER, nextSchedule)
+  announced.wait = Math.min(session.number('nextWait') ?? NEVER, schedules.nextAt)
   announced.quiet = session.number('nextEnd') ?? NEVER
   const unfinished = (session.number('fanOutCount') ?? 0) > 0 || session.state.unranked > 0
-  const isFull = jobs.length === limit || schedules.length === limit
+  const isFull = jobs.length === limit || schedules.rows.length === limit
   // An entry is dropped once it is older than that, a millisecond later than its age.
   const nextPrune = oldestAt + ask.keepLogMs + 1
   return {
     jobs: jobs.map(viewOf),
-    schedules,
+    schedules: schedules.rows,
     nextAt: announced.wait,
     nextQuietAt: Math.min(announced.quiet, nextPrune),
     more: unfinished || isFull || nextPrune <= now,
@@ -181,15 +188,10 @@ function pruneLog(session: Session, time: number): number {
   const oldestAt = () => session.number('oldestEvent', state.oldestEvent) ?? NEVER
   const first = oldestAt()
   if (first >= time) return first
-  const found = session.first<{ seq: number | null }>(
-    'firstKept',
-    state.oldestEvent,
-    LIMITS.prune,
-    time,
-  )
   const end = Math.min(state.oldestEvent + LIMITS.prune, state.lastEvent + 1)
+  const found = session.first<{ seq: number | null }>('firstKept', state.oldestEvent, end, time)
   state.oldestEvent = found?.seq ?? end
-  session.run('dropEvents', state.oldestEvent)
+  session.run('dropBatches', state.oldestEvent)
   return oldestAt()
 }
 

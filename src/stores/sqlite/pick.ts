@@ -5,8 +5,9 @@ import { freeAt, taken } from '../../core/gcra.ts'
 import { victimOf } from '../../core/preempt.ts'
 import { isBefore } from '../../core/rank.ts'
 import { isUrgent, raiseOf, shareOf } from '../../core/settings.ts'
+import { isSuspect } from '../../core/suspect.ts'
 import type { Board } from './board.ts'
-import type { Pool } from './pools.ts'
+import type { Pool, Tally } from './pools.ts'
 import type { Row } from './row.ts'
 import type { Session } from './session.ts'
 
@@ -22,7 +23,9 @@ export class Slots {
   }
 
   static of(session: Session): Slots {
-    return new Slots(session.ask<SlotColumns>('slots'))
+    const found = session.ask<{ holder: string; line: number; count: number }>('slots')
+    const { lineOf } = session.connection
+    return new Slots(found.map(({ holder, line, count }) => ({ holder, count, ...lineOf(line) })))
   }
 
   add({ holder, pool, type }: Omit<SlotColumns, 'count'>, count: number): void {
@@ -56,6 +59,8 @@ export interface Call {
   readonly slots: Slots
   /** Types with a cap over all pools. */
   readonly caps: ReadonlyMap<string, number>
+  /** The holder has a suspect: no other for it. */
+  hasSuspect: boolean
   /** How many jobs it may still take. */
   left: number
   /** When time alone lets somebody start whom time alone has stopped. */
@@ -64,20 +69,41 @@ export interface Call {
   grant(row: Row, pass: number): void
 }
 
-/** The ready jobs of one pool and type, read some at a time. */
+/** Who has a suspect; nobody is asked as long as none is ready. */
+export function suspectHolders(session: Session): ReadonlySet<string> {
+  const found = session.ask<{ holder: string }>('heldSuspects')
+  return new Set(found.map(({ holder }) => holder))
+}
+
+type QueueLine = Pick<Tally, 'line' | 'type'>
+
+/** The queues of a line. Suspects stand in one of their own, where there are any. */
+export function queuesOf(
+  session: Session,
+  line: QueueLine,
+  chunk: number,
+  areSuspects: boolean,
+): readonly Queue[] {
+  const queue = new Queue(session, line, chunk, 0)
+  return areSuspects ? [queue, new Queue(session, line, 1, 1)] : [queue]
+}
+
+/** The ready jobs of one pool and type, suspects or others, read some at a time. */
 export class Queue {
   readonly #session: Session
-  readonly #pool: string
+  readonly #line: number
   readonly type: string
+  readonly suspect: 0 | 1
   readonly #chunk: number
   #rows: readonly Row[] = []
   #at = 0
   #isDone = false
 
-  constructor(session: Session, pool: string, type: string, chunk: number) {
+  constructor(session: Session, line: QueueLine, chunk: number, suspect: 0 | 1) {
     this.#session = session
-    this.#pool = pool
-    this.type = type
+    this.#line = line.line
+    this.type = line.type
+    this.suspect = suspect
     this.#chunk = chunk
   }
 
@@ -93,7 +119,7 @@ export class Queue {
   #read(): void {
     const last = this.#rows.at(-1)
     const after = [last?.rank ?? -(2 ** 53), last?.seq ?? 0]
-    this.#rows = this.#session.rows('ready', this.#pool, this.type, ...after, this.#chunk)
+    this.#rows = this.#session.rows('ready', this.suspect, this.#line, ...after, this.#chunk)
     this.#at = 0
     this.#isDone = this.#rows.length < this.#chunk
   }
@@ -127,6 +153,7 @@ export function takeFrom(pool: Pool, queues: readonly Queue[], call: Call): void
     isChanged ||= rate !== null || pool.breaker !== null
     queue.shift()
     call.left -= 1
+    call.hasSuspect ||= isSuspect(row)
     call.grant(row, pool.breaker?.admit(board.now) ?? -1)
     slots.add({ holder: call.holder, pool: pool.name, type: row.type }, 1)
   }
@@ -134,13 +161,14 @@ export function takeFrom(pool: Pool, queues: readonly Queue[], call: Call): void
 }
 
 /**
- * The queue whose first job is the next one. A type that is at its cap, and a job whose victim
- * still holds its slot, are passed over: they hide nobody.
+ * The queue whose first job is the next one. A type that is at its cap, a job whose victim still
+ * holds its slot, and suspects while the worker has one, are passed over: they hide nobody.
  */
-function next(queues: readonly Queue[], { caps, slots }: Call): Queue | undefined {
+function next(queues: readonly Queue[], { caps, slots, hasSuspect }: Call): Queue | undefined {
   let best: Queue | undefined
   let first: Row | undefined
   for (const queue of queues) {
+    if (queue.suspect === 1 && hasSuspect) continue
     const cap = caps.get(queue.type)
     if (cap !== undefined && slots.ofType(queue.type) >= cap) continue
     while (queue.peek()?.victim !== undefined) queue.shift()

@@ -20,6 +20,7 @@ import {
 } from '../../core/settings.ts'
 import { changedType } from '../../core/terms.ts'
 import type { PoolChange, PoolState, StatusCounts } from '../../store/store.ts'
+import type { Line } from './connection.ts'
 import { pack, Texts, unpack } from './pack.ts'
 import type { Session } from './session.ts'
 
@@ -60,7 +61,7 @@ const SETTINGS = new Texts<TypeSetting>()
 const PLAIN = poolRules({}, {})
 
 /** A row of counts by type, as the file has it. */
-export type Tally = StatusCounts & { readonly pool: string; readonly type: string }
+export type Tally = StatusCounts & Line & { readonly line: number }
 
 export class Pools {
   readonly #session: Session
@@ -172,7 +173,7 @@ export class Pools {
   }
 
   types(): Record<string, TypeSetting> {
-    const types: Record<string, TypeSetting> = {}
+    const types: Record<string, TypeSetting> = Object.create(null)
     for (const { type, setting } of this.#session.all<Record<'type' | 'setting', string>>(
       'types',
     )) {

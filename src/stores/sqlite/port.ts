@@ -24,8 +24,9 @@ import type { Host } from './host.ts'
 import { insertGroups } from './insertion.ts'
 import { inspect } from './inspection.ts'
 import { extend, lease, overdue } from './leasing.ts'
+import { list } from './listing.ts'
 import { applyMoves } from './moves.ts'
-import { count, dependents, events, list, settingsOf, standing, workersOf } from './reading.ts'
+import { count, dependents, events, settingsOf, standing, workersOf } from './reading.ts'
 import { Session } from './session.ts'
 import { setSchedule } from './timetable.ts'
 import { freeTheDead, Watch } from './watch.ts'
@@ -34,13 +35,21 @@ import { freeTheDead, Watch } from './watch.ts'
 interface Call {
   readonly act: (board: Board) => unknown
   readonly weight: number
+  readonly order: Order
   readonly resolve: (told: Told<unknown>) => void
   readonly reject: (error: unknown) => void
 }
 
+/**
+ * In what order calls share a transaction: a lease finds the slots that have been freed and the
+ * jobs that were added beside it; whoever asks for the next deadline is told of its leases.
+ */
+const ORDER = { first: 0, lease: 1, overdue: 2 } as const
+type Order = (typeof ORDER)[keyof typeof ORDER]
+
 interface Done {
   readonly session: Session
-  readonly told: readonly Told<unknown>[]
+  readonly told: ReadonlyMap<Call, Told<unknown>>
   readonly hint: Hint
 }
 
@@ -77,18 +86,20 @@ export class SqliteStore implements Store {
   }
 
   async lease(ask: LeaseAsk, tell: boolean) {
-    return this.#write(tell, (board) => {
+    const act = (board: Board) => {
       const answer = lease(board, ask)
       if (answer.jobs.length > 0) this.#sign(board, ask.holder)
       return answer
-    })
+    }
+    return this.#write(tell, act, 1, ORDER.lease)
   }
 
   async overdue(ask: OverdueAsk, tell: boolean) {
-    return this.#write(tell, (board) => {
+    const act = (board: Board) => {
       if (this.#watch.maySomebodyBeDead()) freeTheDead(board, this.#host)
       return overdue(board, ask)
-    })
+    }
+    return this.#write(tell, act, 1, ORDER.overdue)
   }
 
   async apply(moves: readonly Move[], tell: boolean) {
@@ -215,26 +226,30 @@ export class SqliteStore implements Store {
   }
 
   /**
-   * Calls of one turn share a transaction. The engine gathers moves and small groups of its own;
-   * this is for what it does not: several schedulers on one store, a lease beside a finish.
-   * kit/coalesce.ts is out of reach here, and could not do this: one that fails must not take the
-   * others with it.
+   * Calls of one turn of the event loop share a transaction. The engine gathers moves and small
+   * groups of its own; this is for what it does not: several schedulers on one store, and the lease
+   * beside a finish, which so costs no commit of its own. kit/coalesce.ts is out of reach here, and
+   * could not do this: one that fails must not take the others with it.
    */
-  #write<T>(tell: boolean, act: (board: Board) => T, weight = 1): Promise<Told<T>> {
+  #write<T>(
+    tell: boolean,
+    act: (board: Board) => T,
+    weight = 1,
+    order: Order = ORDER.first,
+  ): Promise<Told<T>> {
     return new Promise((resolve, reject) => {
       const pass = ({ answer, events }: Told<unknown>) =>
         resolve({ answer: answer as T, events: tell ? events : NO_EVENTS })
-      this.#waiting.push({ act, weight, resolve: pass, reject })
+      this.#waiting.push({ act, weight, order, resolve: pass, reject })
       if (this.#isBusy) return
       this.#isBusy = true
-      queueMicrotask(() => {
-        this.#idle = this.#work()
-      })
+      this.#idle = this.#work()
     })
   }
 
   async #work(): Promise<void> {
     while (this.#waiting.length > 0) {
+      await this.#host.turn()
       const calls: Call[] = []
       for (let weight = 0; weight < MAX_WEIGHT && this.#waiting.length > 0; ) {
         const call = this.#waiting.shift() as Call
@@ -252,7 +267,7 @@ export class SqliteStore implements Store {
       const file = await this.#opened()
       const { told, hint, session } = await file.write((connection) => this.#run(connection, calls))
       session.keep()
-      for (const [at, call] of calls.entries()) call.resolve(told[at] as Told<unknown>)
+      for (const [call, answer] of told) call.resolve(answer)
       this.#watch.tell(hint)
     } catch (error) {
       this.#announced.wait = NOWHERE
@@ -268,11 +283,13 @@ export class SqliteStore implements Store {
   #run(connection: Connection, calls: readonly Call[]): Done {
     const board = this.#boardOn(connection, true)
     const { session } = board
-    const told = calls.map(({ act }) => {
+    const told = new Map<Call, Told<unknown>>()
+    const ordered = [...calls].sort((a, b) => a.order - b.order)
+    for (const call of ordered) {
       session.events = []
-      const answer = act(board)
-      return { answer, events: session.events }
-    })
+      const answer = call.act(board)
+      told.set(call, { answer, events: session.events })
+    }
     const { ready, overdue: late, settings, ended, holders } = session.signs
     const room = board.pools.takeRoom()
     session.finish()

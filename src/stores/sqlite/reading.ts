@@ -5,25 +5,23 @@ import { freeAt } from '../../core/gcra.ts'
 import type { JobEvent, JobStatus } from '../../core/job.ts'
 import type { StoredSettings } from '../../core/settings.ts'
 import { isUrgent, raiseOf, shareOf } from '../../core/settings.ts'
+import { isSuspect } from '../../core/suspect.ts'
 import { LIMITS } from '../../store/limits.ts'
 import type {
   Counted,
   EventPage,
-  ListPage,
-  ListQuery,
   PoolState,
   Standing,
   StatusCounts,
   WorkerInfo,
 } from '../../store/store.ts'
 import type { Board } from './board.ts'
-import type { Value } from './driver.ts'
+import { type Batch, eventsOf } from './entries.ts'
 import { depOf } from './graph.ts'
-import { Slots } from './pick.ts'
+import { Slots, suspectHolders } from './pick.ts'
 import { addTo, type Tally, zeros } from './pools.ts'
-import { columnsOf, type Row, readRow, viewOf } from './row.ts'
+import { type Row, viewOf } from './row.ts'
 import type { Session } from './session.ts'
-import { JOB } from './statements.ts'
 import { schedulesOf } from './timetable.ts'
 
 export function settingsOf({ session, pools }: Board): StoredSettings {
@@ -66,57 +64,11 @@ export function workersOf({ session }: Board): readonly WorkerInfo[] {
   return live.sort((a, b) => (a.holder < b.holder ? -1 : 1))
 }
 
-/** One page of what matches, in order of seq. Every condition has an index. */
-export function list({ session }: Board, query: ListQuery): ListPage {
-  const limit = Math.min(query.limit, LIMITS.page)
-  const conditions = ['seq > ?']
-  const values: Value[] = [query.after]
-  const add = (condition: string, ...given: readonly Value[]) => {
-    conditions.push(condition)
-    values.push(...given)
-  }
-  const { statuses, createdAfter, createdBefore } = query
-  if (statuses !== undefined) {
-    if (statuses.length === 0) return { jobs: [], after: null }
-    add(`status IN (${statuses.map(() => '?').join(', ')})`, ...statuses)
-  }
-  for (const column of ['type', 'pool', 'flow', 'code', 'key'] as const) {
-    const value = query[column]
-    if (value !== undefined) add(`${column} = ?`, value)
-  }
-  if (createdAfter !== undefined) {
-    add('seq >= ?', seqAt(session, createdAfter))
-    add('created_at >= ?', createdAfter)
-  }
-  if (createdBefore !== undefined) {
-    add('seq < ?', seqAt(session, createdBefore))
-    add('created_at < ?', createdBefore)
-  }
-  const sql = `${JOB} WHERE ${conditions.join(' AND ')} ORDER BY seq LIMIT ?`
-  const { connection } = session
-  const found = connection.statement(sql).all(...values, limit + 1)
-  const jobs = found
-    .slice(0, limit)
-    .map((each) => viewOf(readRow(columnsOf(each), connection.termsOf)))
-  const last = found.length > limit ? jobs.at(-1) : undefined
-  return { jobs, after: last?.seq ?? null }
-}
-
-/** Times of creation grow with seq, so the first one late enough is found by bisection. */
-function seqAt(session: Session, time: number): number {
-  let low = 1
-  let high = session.state.lastSeq + 1
-  while (low < high) {
-    const middle = Math.floor((low + high) / 2)
-    const at = session.number('createdFrom', middle)
-    if (at !== undefined && at < time) low = middle + 1
-    else high = middle
-  }
-  return low
-}
-
 export function dependents({ session }: Board, id: string, after: number, limit: number) {
-  return session.rows('dependents', id, after, Math.min(limit, LIMITS.page)).map(viewOf)
+  const most = Math.min(limit, LIMITS.page)
+  const seqs = session.all<{ job: number }>('dependents', id, after, most).map(({ job }) => job)
+  session.prepareSeqs(seqs)
+  return seqs.flatMap((seq) => session.bySeq(seq) ?? []).map(viewOf)
 }
 
 export function count(board: Board): Counted {
@@ -173,6 +125,7 @@ export function standing(board: Board, id: string): Standing {
   const able = live.filter(({ types }) => types.includes(type))
   const takers = able.filter((worker) => !worker.full)
   const tallies = session.all<Tally>('talliesOf', pool)
+  const barred = row !== undefined && isSuspect(row) ? suspectHolders(session) : NOBODY
   return {
     ahead: row?.status === 'ready' ? ahead(session, row, tallies, live) : 0,
     pool: pools.stateOf(pool, tallies, slots.ofPool(pool)),
@@ -180,10 +133,11 @@ export function standing(board: Board, id: string): Standing {
     deps: row === undefined ? [] : unsatisfied(board, row),
     served: able.length > 0,
     full: able.length > 0 && able.every((worker) => worker.full),
+    barred: takers.length > 0 && takers.every(({ holder }) => barred.has(holder)),
     spent:
       row !== undefined &&
       takers.length > 0 &&
-      takers.every(({ holder }) => isSpent(board, row, holder, slots)),
+      takers.every(({ holder }) => barred.has(holder) || isSpent(board, row, holder, slots)),
     type: {
       concurrency: pools.typeOf(type)?.concurrency ?? null,
       running: slots.ofType(type),
@@ -193,18 +147,20 @@ export function standing(board: Board, id: string): Standing {
   }
 }
 
+const NOBODY: ReadonlySet<string> = new Set()
+
 /** Ready jobs of the pool that come before this one, of the types that somebody serves. */
 function ahead(
   session: Session,
-  { pool, rank, seq }: Row,
+  { rank, seq }: Row,
   tallies: readonly Tally[],
   live: readonly WorkerInfo[],
 ): number {
   const served = new Set(live.flatMap(({ types }) => types))
   let before = 0
-  for (const { type, ready } of tallies) {
+  for (const { line, type, ready } of tallies) {
     if (ready === 0 || !served.has(type)) continue
-    before += session.number('ahead', pool, type, rank, seq, LIMITS.position - before) ?? 0
+    before += session.number('ahead', line, rank, seq, LIMITS.position - before) ?? 0
   }
   return before
 }
@@ -241,41 +197,19 @@ function budgetAt(session: Session, { again, availableAt, rank, seq }: Row): num
   return at > now ? at : 0
 }
 
-interface EventColumns {
-  readonly seq: number
-  readonly at: number
-  readonly job: string
-  readonly type: string
-  readonly pool: string
-  readonly came_from: JobStatus | null
-  readonly went_to: JobStatus
-  readonly attempt: number
-  readonly event: string
-  readonly code: string | null
-  readonly cause: string | null
-  readonly worker: string | null
-}
+/** Rows of the log that are read at a time: each holds some of the entries of one transaction. */
+const BATCHES = 16
 
 export function events({ session }: Board, after: number, limit: number): EventPage {
   const { oldestEvent, lastEvent } = session.state
-  const found = session.all<EventColumns>('events', after, Math.min(limit, LIMITS.events))
-  return { events: found.map(eventOf), oldest: oldestEvent, last: lastEvent }
-}
-
-function eventOf(found: EventColumns): JobEvent {
-  const { code, cause, worker } = found
-  return {
-    seq: found.seq,
-    at: found.at,
-    job: found.job,
-    type: found.type,
-    pool: found.pool,
-    from: found.came_from,
-    to: found.went_to,
-    attempt: found.attempt,
-    event: found.event,
-    ...(code === null ? {} : { code }),
-    ...(cause === null ? {} : { cause }),
-    ...(worker === null ? {} : { worker }),
+  const most = Math.min(limit, LIMITS.events)
+  const page: JobEvent[] = []
+  for (let next = Math.max(after, oldestEvent - 1); next < lastEvent && page.length < most; ) {
+    const batches = session.all<Batch>('batches', next, BATCHES)
+    for (const batch of batches) {
+      if (page.length < most) page.push(...eventsOf(batch, next))
+    }
+    next = batches.at(-1)?.last ?? lastEvent
   }
+  return { events: page.slice(0, most), oldest: oldestEvent, last: lastEvent }
 }

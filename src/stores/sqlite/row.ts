@@ -1,4 +1,4 @@
-// Owns a job as a row of the file: which column holds what, and how it reads as a StoredJob.
+// Owns a job in hand: what is known of it, what it begins with, and how the port shows it.
 // May never be kept beyond the transaction that read it: the file is the truth.
 
 import type {
@@ -13,7 +13,6 @@ import type {
   Terms,
 } from '../../core/job.ts'
 import type { Value } from './driver.ts'
-import { pack, unpack } from './pack.ts'
 
 /** `again`: not a retry; one that is not due; one whose time has come, held by the budget. */
 export const AGAIN = { no: 0, due: 1, held: 2 } as const
@@ -24,6 +23,7 @@ export interface Row {
   readonly id: string
   readonly type: string
   readonly pool: string
+  readonly line: number
   readonly flow: string | undefined
   readonly termsAt: number
   readonly terms: Terms
@@ -72,143 +72,36 @@ export interface Row {
   error: ErrorData | undefined
   log: readonly Attempt[]
   result: string | undefined
-  /** What the file says of the columns that can change, in their order; null for a new row. */
-  saved: readonly Value[] | null
+  /** Where the file has it, and what it says there of the columns that can change. */
+  saved: Saved | null
 }
 
-/** Columns that are written once. */
-export const FIXED = [
-  'seq',
-  'id',
-  'type',
-  'pool',
-  'flow',
-  'terms',
-  'priority',
-  'deps',
-  'dep_mode',
-  'key',
-  'key_for_ms',
-  'lane',
-  'enqueue_timeout_ms',
-  'created_at',
-  'payload',
-] as const
+/** `live` until it has ended and holds no slot; `past` from then on. */
+export type Table = 'live' | 'past'
 
-/** Columns that change, each with what it is of a row. */
-const CHANGING = [
-  ['status', (row) => row.status],
-  ['rev', (row) => row.rev],
-  ['weight', (row) => row.weight],
-  ['rank', (row) => row.rank],
-  ['needs', (row) => row.needs],
-  ['open', (row) => row.open],
-  ['starts', (row) => row.starts],
-  ['attempts', (row) => row.attempts],
-  ['lost', (row) => row.lost],
-  ['preempted', (row) => row.preempted],
-  ['attempts_before', (row) => row.attemptsBefore],
-  ['lost_before', (row) => row.lostBefore],
-  ['lease', (row) => row.lease?.number ?? null],
-  ['holder', (row) => row.lease?.holder ?? null],
-  ['hold', (row) => Number(row.lease?.hold ?? false)],
-  ['deadline', (row) => row.deadline],
-  ['available_at', (row) => row.availableAt],
-  ['ready_at', (row) => row.readyAt],
-  ['started_at', (row) => row.startedAt],
-  ['finished_at', (row) => row.finishedAt],
-  ['unknown', (row) => Number(row.unknown)],
-  ['evictor', (row) => row.evictor ?? null],
-  ['victim', (row) => row.victim ?? null],
-  ['displaced', (row) => Number(row.displaced)],
-  ['stuck', (row) => Number(row.stuck)],
-  ['pass', (row) => row.pass],
-  ['keep_rank', (row) => Number(row.keepRank)],
-  ['again', (row) => row.again],
-  ['keep_ms', (row) => row.keepMs],
-  ['parked', (row) => Number(row.parked)],
-  ['in_lane', (row) => Number(row.inLane)],
-  ['code', (row) => row.code ?? null],
-  ['cause', (row) => row.cause ?? null],
-  ['error', (row) => (row.error === undefined ? null : JSON.stringify(row.error))],
-  ['log', (row) => (row.log.length === 0 ? null : JSON.stringify(row.log))],
-  ['result', (row) => row.result ?? null],
-] as const satisfies readonly (readonly [column: string, of: (row: Row) => Value])[]
-
-export const CHANGES: readonly string[] = CHANGING.map(([column]) => column)
-
-const NO_DEPS: readonly Dep[] = Object.freeze([])
-const NO_ATTEMPTS: readonly Attempt[] = Object.freeze([])
-
-function fixedOf(row: Row): Value[] {
-  const { flow, deps, depMode, key, lane, payload } = row
-  return [
-    row.seq,
-    row.id,
-    row.type,
-    row.pool,
-    flow ?? null,
-    row.termsAt,
-    row.priority,
-    deps.length === 0 ? null : JSON.stringify(deps),
-    depMode === 'all' ? null : JSON.stringify(depMode),
-    key ?? null,
-    row.keyForMs,
-    lane ?? null,
-    row.enqueueTimeoutMs,
-    row.createdAt,
-    payload ?? null,
-  ]
+export interface Saved {
+  readonly table: Table
+  readonly values: readonly Value[]
 }
 
-/** What the columns of a new row are where nothing is said of them. */
-const USUAL: Readonly<Record<string, Value>> = { rev: 1, pass: -1 }
-/** Columns without a default. */
-const UNUSUAL: readonly string[] =
-  'seq id type pool terms priority created_at status weight rank'.split(' ')
+export const NO_ATTEMPTS: readonly Attempt[] = Object.freeze([])
 
-const NEW = [...FIXED, ...CHANGES].map((column) => {
-  return [column, UNUSUAL.includes(column) ? undefined : (USUAL[column] ?? 0)] as const
-})
-
-/** The columns of a new row that have to be said, and what they are. */
-export function newOf(row: Row, changing: readonly Value[]): readonly [string[], Value[]] {
-  const columns: string[] = []
-  const values: Value[] = []
-  const all = [...fixedOf(row), ...changing]
-  for (let at = 0; at < all.length; at += 1) {
-    const [column, usual] = NEW[at] as (typeof NEW)[number]
-    const value = all[at] as Value
-    if (value === null || value === usual) continue
-    columns.push(column)
-    values.push(value)
-  }
-  return [columns, values]
-}
-
-export function changingOf(row: Row): Value[] {
-  const values: Value[] = new Array(CHANGING.length)
-  for (let at = 0; at < CHANGING.length; at += 1) {
-    values[at] = (CHANGING[at] as (typeof CHANGING)[number])[1](row)
-  }
-  return values
-}
-
-function optional(value: unknown): string | undefined {
+export function optional(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
 /** What a job begins with, before its edges are drawn and its gates are asked. */
 export function rowOf(
   job: NewJob,
-  given: { readonly seq: number; readonly now: number; readonly weight: number; termsAt: number },
+  given: Readonly<Record<'seq' | 'now' | 'weight' | 'termsAt' | 'line', number>>,
 ): Row {
-  const { seq, now, weight, termsAt } = given
+  const { seq, now, weight, termsAt, line } = given
   return {
     seq,
     id: job.id,
     type: job.type,
     pool: job.pool,
+    line,
     flow: job.flow,
     termsAt,
     terms: job.terms,
@@ -225,7 +118,17 @@ export function rowOf(
   }
 }
 
-type Fixed = 'seq' | 'id' | 'type' | 'pool' | 'flow' | 'termsAt' | 'terms' | 'priority' | 'deps'
+type Fixed =
+  | 'seq'
+  | 'id'
+  | 'type'
+  | 'pool'
+  | 'line'
+  | 'flow'
+  | 'termsAt'
+  | 'terms'
+  | 'priority'
+  | 'deps'
 type AlsoFixed = 'depMode' | 'key' | 'keyForMs' | 'lane' | 'enqueueTimeoutMs' | 'createdAt'
 
 function beginning(
@@ -272,84 +175,9 @@ function beginning(
   }
 }
 
-const COLUMNS = [...FIXED, ...CHANGES]
-
-/**
- * A row as one text. An object of 50 columns takes libsql 23 us to make and node:sqlite 7; this,
- * with the reading of it, takes 6 and 4.
- */
-export const PACKED = `json_array(${COLUMNS.map((column) => `job.${column}`).join(', ')}) AS packed`
-
-type Column = (typeof FIXED)[number] | (typeof CHANGING)[number][0]
-
-const AT = Object.fromEntries(COLUMNS.map((column, at) => [column, at])) as Readonly<
-  Record<Column, number>
->
-
-/** The columns of a row in their order; the first is its seq. */
-export function columnsOf(found: unknown): readonly unknown[] {
-  return JSON.parse((found as { readonly packed: string }).packed)
-}
-
-/** A row as it was read. `terms` are looked up by number: most jobs share theirs. */
-export function readRow(c: readonly unknown[], termsOf: (at: number) => Terms): Row {
-  const lease = c[AT.lease] as number | null
-  return {
-    seq: c[AT.seq] as number,
-    id: c[AT.id] as string,
-    type: c[AT.type] as string,
-    pool: c[AT.pool] as string,
-    flow: optional(c[AT.flow]),
-    termsAt: c[AT.terms] as number,
-    terms: termsOf(c[AT.terms] as number),
-    priority: c[AT.priority] as number,
-    deps: c[AT.deps] === null ? NO_DEPS : JSON.parse(c[AT.deps] as string),
-    depMode: c[AT.dep_mode] === null ? 'all' : JSON.parse(c[AT.dep_mode] as string),
-    key: optional(c[AT.key]),
-    keyForMs: c[AT.key_for_ms] as number,
-    lane: optional(c[AT.lane]),
-    enqueueTimeoutMs: c[AT.enqueue_timeout_ms] as number,
-    createdAt: c[AT.created_at] as number,
-    payload: optional(c[AT.payload]),
-    status: c[AT.status] as JobStatus,
-    rev: c[AT.rev] as number,
-    weight: c[AT.weight] as number,
-    rank: c[AT.rank] as number,
-    needs: c[AT.needs] as number,
-    open: c[AT.open] as number,
-    starts: c[AT.starts] as number,
-    attempts: c[AT.attempts] as number,
-    lost: c[AT.lost] as number,
-    preempted: c[AT.preempted] as number,
-    attemptsBefore: c[AT.attempts_before] as number,
-    lostBefore: c[AT.lost_before] as number,
-    lease:
-      lease === null
-        ? undefined
-        : { holder: c[AT.holder] as string, number: lease, hold: c[AT.hold] === 1 },
-    deadline: c[AT.deadline] as number,
-    availableAt: c[AT.available_at] as number,
-    readyAt: c[AT.ready_at] as number,
-    startedAt: c[AT.started_at] as number,
-    finishedAt: c[AT.finished_at] as number,
-    unknown: c[AT.unknown] === 1,
-    evictor: optional(c[AT.evictor]),
-    victim: optional(c[AT.victim]),
-    displaced: c[AT.displaced] === 1,
-    stuck: c[AT.stuck] === 1,
-    pass: c[AT.pass] as number,
-    keepRank: c[AT.keep_rank] === 1,
-    again: c[AT.again] as 0 | 1 | 2,
-    keepMs: c[AT.keep_ms] as number,
-    parked: c[AT.parked] === 1,
-    inLane: c[AT.in_lane] === 1,
-    code: optional(c[AT.code]),
-    cause: optional(c[AT.cause]),
-    error: c[AT.error] === null ? undefined : JSON.parse(c[AT.error] as string),
-    log: c[AT.log] === null ? NO_ATTEMPTS : JSON.parse(c[AT.log] as string),
-    result: optional(c[AT.result]),
-    saved: c.slice(FIXED.length) as Value[],
-  }
+/** The attempt that runs: no column of its own says it again. */
+export function openAttemptOf({ starts, startedAt, readyAt }: Row, worker: string): Attempt {
+  return { attempt: starts, startedAt, queuedMs: startedAt - readyAt, worker }
 }
 
 /** A row as the port shows it: a copy, which stays as it is. */
@@ -397,7 +225,3 @@ export function viewOf(row: Row): StoredJob {
     log: row.log,
   }
 }
-
-/** What jobs agree on, as the text by which it is found again. */
-export const packTerms = (terms: Terms): string => pack(terms)
-export const unpackTerms = (text: string): Terms => unpack(text)

@@ -4,12 +4,23 @@
 import { AxError } from '../../core/errors.ts'
 import type { Columns, Database } from './driver.ts'
 
+/** Where in `said` and in `figures` these are: see row.ts. */
+const PRIORITY = 1
+const [STARTS, FINISHED_AT] = [2, 8]
+
 /**
  * What each version adds to the one before it. Columns are named as in the docs; instants are
  * epoch milliseconds, 0 for none; `again` is 1 for a retry that is not due, 2 for one that the
  * budget holds.
+ *
+ * A job is in two tables. `job` is what was submitted, written once. How it is now is in `live`
+ * until it has ended and holds no slot, and from then on in `past`: so a start rewrites a narrow
+ * row, and no payload; what is over burdens no index of what is not. What no statement asks for is
+ * in `said` and `figures`, which are lists: a column costs more than a number in a text. A `line`
+ * is all jobs of one type in one pool, and how many there are in each state. A `batch` is the log
+ * of one transaction.
  */
-const STEPS: readonly string[] = [
+export const STEPS: readonly string[] = [
   `
 CREATE TABLE state (
   one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -32,75 +43,84 @@ INSERT INTO state (one) VALUES (1);
 
 CREATE TABLE terms (terms INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE);
 
+CREATE TABLE line (
+  line INTEGER PRIMARY KEY,
+  pool TEXT NOT NULL,
+  type TEXT NOT NULL,
+  pending INTEGER NOT NULL DEFAULT 0,
+  waiting INTEGER NOT NULL DEFAULT 0,
+  ready INTEGER NOT NULL DEFAULT 0,
+  running INTEGER NOT NULL DEFAULT 0,
+  success INTEGER NOT NULL DEFAULT 0,
+  failed INTEGER NOT NULL DEFAULT 0,
+  cancelled INTEGER NOT NULL DEFAULT 0,
+  UNIQUE (pool, type)
+);
+CREATE INDEX line_type ON line (type);
+CREATE INDEX line_ready ON line (line) WHERE ready > 0;
+
 CREATE TABLE job (
   seq INTEGER PRIMARY KEY,
   id TEXT NOT NULL UNIQUE,
-  type TEXT NOT NULL,
-  pool TEXT NOT NULL,
+  line INTEGER NOT NULL,
   flow TEXT,
-  terms INTEGER NOT NULL,
-  priority INTEGER NOT NULL,
-  deps TEXT,
-  dep_mode TEXT,
   key TEXT,
-  key_for_ms INTEGER NOT NULL DEFAULT 0,
   lane TEXT,
-  enqueue_timeout_ms INTEGER NOT NULL DEFAULT 0,
   created_at INTEGER NOT NULL,
+  said TEXT NOT NULL,
+  payload TEXT
+);
+CREATE INDEX job_line ON job (line);
+CREATE INDEX job_flow ON job (flow) WHERE flow IS NOT NULL;
+CREATE INDEX job_key ON job (key) WHERE key IS NOT NULL;
+
+CREATE TABLE live (
+  seq INTEGER PRIMARY KEY,
+  line INTEGER NOT NULL,
   status TEXT NOT NULL,
-  rev INTEGER NOT NULL DEFAULT 1,
-  weight INTEGER NOT NULL,
   rank INTEGER NOT NULL,
   needs INTEGER NOT NULL DEFAULT 0,
   open INTEGER NOT NULL DEFAULT 0,
-  starts INTEGER NOT NULL DEFAULT 0,
-  attempts INTEGER NOT NULL DEFAULT 0,
-  lost INTEGER NOT NULL DEFAULT 0,
-  preempted INTEGER NOT NULL DEFAULT 0,
-  attempts_before INTEGER NOT NULL DEFAULT 0,
-  lost_before INTEGER NOT NULL DEFAULT 0,
+  lane TEXT,
+  again INTEGER NOT NULL DEFAULT 0,
+  due_at INTEGER NOT NULL DEFAULT 0,
   lease INTEGER,
   holder TEXT,
   hold INTEGER NOT NULL DEFAULT 0,
-  deadline INTEGER NOT NULL DEFAULT 0,
-  available_at INTEGER NOT NULL DEFAULT 0,
-  ready_at INTEGER NOT NULL DEFAULT 0,
-  started_at INTEGER NOT NULL DEFAULT 0,
-  finished_at INTEGER NOT NULL DEFAULT 0,
-  unknown INTEGER NOT NULL DEFAULT 0,
   evictor TEXT,
-  victim TEXT,
-  displaced INTEGER NOT NULL DEFAULT 0,
-  stuck INTEGER NOT NULL DEFAULT 0,
-  pass INTEGER NOT NULL DEFAULT -1,
-  keep_rank INTEGER NOT NULL DEFAULT 0,
-  again INTEGER NOT NULL DEFAULT 0,
-  keep_ms INTEGER NOT NULL DEFAULT 0,
-  parked INTEGER NOT NULL DEFAULT 0,
-  in_lane INTEGER NOT NULL DEFAULT 0,
+  suspect INTEGER NOT NULL DEFAULT 0,
+  deadline INTEGER NOT NULL DEFAULT 0,
   code TEXT,
-  cause TEXT,
+  figures TEXT NOT NULL,
   error TEXT,
-  log TEXT,
-  result TEXT,
-  payload TEXT
+  result TEXT
 );
-CREATE INDEX job_status ON job (status);
-CREATE INDEX job_type ON job (type);
-CREATE INDEX job_pool ON job (pool);
-CREATE INDEX job_flow ON job (flow) WHERE flow IS NOT NULL;
-CREATE INDEX job_key ON job (key) WHERE key IS NOT NULL;
-CREATE INDEX job_code ON job (code) WHERE code IS NOT NULL;
-CREATE INDEX job_ready ON job (pool, type, rank, seq) WHERE status = 'ready';
-CREATE INDEX job_due ON job (again, available_at, seq) WHERE status = 'pending';
-CREATE INDEX job_again ON job (rank, seq) WHERE again = 2;
-CREATE INDEX job_lane ON job (lane, rank, seq) WHERE status = 'waiting' AND needs = 0;
-CREATE INDEX job_doomed ON job (seq) WHERE status = 'waiting' AND open < needs;
-CREATE INDEX job_held ON job (holder, pool, type, lease) WHERE lease IS NOT NULL;
-CREATE INDEX job_waits ON job (deadline, seq)
-  WHERE deadline > 0 AND status IN ('waiting', 'pending', 'ready');
-CREATE INDEX job_ends ON job (deadline, seq)
-  WHERE deadline > 0 AND status IN ('running', 'success', 'failed', 'cancelled');
+CREATE INDEX live_status ON live (status) WHERE status NOT IN ('ready', 'running');
+CREATE INDEX live_code ON live (code) WHERE code IS NOT NULL;
+CREATE INDEX live_ready ON live (suspect, line, rank, seq) WHERE status = 'ready';
+CREATE INDEX live_due ON live (again, due_at, seq) WHERE status = 'pending';
+CREATE INDEX live_again ON live (rank, seq) WHERE again = 2;
+CREATE INDEX live_lane ON live (lane, rank, seq) WHERE status = 'waiting' AND needs = 0;
+CREATE INDEX live_doomed ON live (seq) WHERE status = 'waiting' AND open < needs;
+CREATE INDEX live_held ON live (holder, line, deadline) WHERE lease IS NOT NULL;
+CREATE INDEX live_waits ON live (deadline, seq)
+  WHERE deadline > 0 AND lease IS NULL;
+
+CREATE TABLE past (
+  seq INTEGER PRIMARY KEY,
+  status TEXT NOT NULL,
+  rank INTEGER NOT NULL,
+  needs INTEGER NOT NULL DEFAULT 0,
+  open INTEGER NOT NULL DEFAULT 0,
+  deadline INTEGER NOT NULL DEFAULT 0,
+  code TEXT,
+  figures TEXT NOT NULL,
+  error TEXT,
+  result TEXT
+);
+CREATE INDEX past_status ON past (status) WHERE status <> 'success';
+CREATE INDEX past_code ON past (code) WHERE code IS NOT NULL;
+CREATE INDEX past_ends ON past (deadline, seq) WHERE deadline > 0;
 
 CREATE TABLE edge (
   job INTEGER NOT NULL,
@@ -137,19 +157,6 @@ CREATE TABLE lane (
   started INTEGER NOT NULL
 ) WITHOUT ROWID;
 
-CREATE TABLE tally (
-  pool TEXT NOT NULL,
-  type TEXT NOT NULL,
-  pending INTEGER NOT NULL,
-  waiting INTEGER NOT NULL,
-  ready INTEGER NOT NULL,
-  running INTEGER NOT NULL,
-  success INTEGER NOT NULL,
-  failed INTEGER NOT NULL,
-  cancelled INTEGER NOT NULL,
-  PRIMARY KEY (pool, type)
-) WITHOUT ROWID;
-CREATE INDEX tally_ready ON tally (pool, type) WHERE ready > 0;
 CREATE TABLE weighed (
   priority INTEGER NOT NULL,
   weight INTEGER NOT NULL,
@@ -193,42 +200,48 @@ CREATE TABLE process (
   began TEXT NOT NULL
 ) WITHOUT ROWID;
 
-CREATE TABLE event (
-  seq INTEGER PRIMARY KEY,
+CREATE TABLE batch (
+  first INTEGER PRIMARY KEY,
+  last INTEGER NOT NULL,
   at INTEGER NOT NULL,
-  job TEXT NOT NULL,
-  type TEXT NOT NULL,
-  pool TEXT NOT NULL,
-  came_from TEXT,
-  went_to TEXT NOT NULL,
-  attempt INTEGER NOT NULL,
-  event TEXT NOT NULL,
-  code TEXT,
-  cause TEXT,
-  worker TEXT
+  entries TEXT NOT NULL
 );
 
+CREATE VIEW events AS SELECT
+  (run.value ->> 'first') + job.key AS seq,
+  datetime(batch.at / 1000.0, 'unixepoch', 'subsec') AS at,
+  job.value AS job, run.value ->> 'type' AS type, run.value ->> 'pool' AS pool,
+  run.value ->> 'from' AS came_from, run.value ->> 'to' AS went_to,
+  json_extract(run.value, '$.attempts[' || job.key || ']') AS attempt,
+  run.value ->> 'event' AS event, run.value ->> 'code' AS code,
+  run.value ->> 'cause' AS cause, run.value ->> 'worker' AS worker
+FROM batch, json_each(batch.entries) AS run, json_each(run.value, '$.jobs') AS job;
+
 CREATE VIEW jobs AS SELECT
-  job.seq, job.id, job.type, job.pool, job.status, job.priority, job.starts, job.code,
-  job.error ->> '$.message' AS error,
+  job.seq, job.id, line.type, line.pool, now.status, job.said ->> ${PRIORITY} AS priority,
+  now.figures ->> ${STARTS} AS starts, now.code,
+  now.error ->> '$.message' AS error,
   datetime(job.created_at / 1000, 'unixepoch') AS created,
-  CASE WHEN job.status = 'pending'
-    THEN datetime(job.available_at / 1000, 'unixepoch') END AS due,
-  CASE WHEN job.finished_at > 0
-    THEN datetime(job.finished_at / 1000, 'unixepoch') END AS finished,
-  job.holder AS worker,
-  CASE WHEN job.lease IS NOT NULL
-    THEN datetime(job.deadline / 1000, 'unixepoch') END AS leased_until,
+  CASE WHEN now.status = 'pending'
+    THEN datetime(now.due_at / 1000, 'unixepoch') END AS due,
+  CASE WHEN now.figures ->> ${FINISHED_AT} > 0
+    THEN datetime((job.created_at + (now.figures ->> ${FINISHED_AT})) / 1000, 'unixepoch')
+    END AS finished,
+  now.holder AS worker,
+  CASE WHEN now.lease IS NOT NULL
+    THEN datetime(now.deadline / 1000, 'unixepoch') END AS leased_until,
   (SELECT group_concat(edge.dep, ' ') FROM edge
     WHERE edge.job = job.seq AND edge.state <> 'satisfied') AS waits_for,
   (SELECT holder.id FROM lane JOIN job AS holder ON holder.seq = lane.holder
     WHERE lane.lane = job.lane AND holder.seq <> job.seq) AS behind,
-  job.key, job.lane, job.cause, job.payload, job.result
-FROM job;
+  job.key, job.lane, now.figures ->> '$[10].cause' AS cause, job.payload, now.result
+FROM job JOIN line USING (line) JOIN (
+  SELECT seq, status, code, error, due_at, holder, lease, deadline, figures, result FROM live
+  UNION ALL
+  SELECT seq, status, code, error, 0, NULL, NULL, deadline, figures, result FROM past
+) AS now USING (seq);
 `,
 ]
-
-export const VERSION = STEPS.length
 
 /** The version of a file; 0 for a new one. */
 export function versionOf(db: Database): number {
@@ -241,14 +254,14 @@ function isForeign(db: Database): boolean {
   return db.prepare('SELECT 1 FROM sqlite_master LIMIT 1').all().length > 0
 }
 
-/** Brings a file up to this version, within the transaction that is open. */
-export function migrate(db: Database, file: string): void {
+/** Refuses a file that is not this ax's, before anything in it is touched. */
+export function checkVersion(db: Database, file: string, steps = STEPS): number {
   const version = versionOf(db)
-  if (version > VERSION) {
+  if (version > steps.length) {
     throw new AxError(
       'STORE_UNAVAILABLE',
       `${file} was written by a later ax (version ${version} of the file; this one knows ` +
-        `${VERSION}). Update ax-scheduler in this process, or use another file.`,
+        `${steps.length}). Update ax-scheduler in this process, or use another file.`,
       { retryable: false, file, version },
     )
   }
@@ -260,7 +273,13 @@ export function migrate(db: Database, file: string): void {
       { option: 'file', value: file },
     )
   }
-  if (version === VERSION) return
-  for (const step of STEPS.slice(version)) db.exec(step)
-  db.exec(`PRAGMA user_version = ${VERSION}`)
+  return version
+}
+
+/** Brings a file up to this version, within the transaction that is open. */
+export function migrate(db: Database, file: string, steps = STEPS): void {
+  const version = checkVersion(db, file, steps)
+  if (version === steps.length) return
+  for (const step of steps.slice(version)) db.exec(step)
+  db.exec(`PRAGMA user_version = ${steps.length}`)
 }

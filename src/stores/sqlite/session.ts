@@ -10,11 +10,14 @@ import {
   type Terms,
 } from '../../core/job.ts'
 import { type Ageing, weightOf } from '../../core/rank.ts'
+import { columnsOf, readRow } from './columns.ts'
 import type { Connection } from './connection.ts'
 import type { Value } from './driver.ts'
-import { CHANGES, changingOf, columnsOf, newOf, type Row, readRow, viewOf } from './row.ts'
+import { entriesOf } from './entries.ts'
+import { type Row, viewOf } from './row.ts'
 import { readState, type State, valuesOf } from './state.ts'
-import { insertOf, type StatementName, updateOf } from './statements.ts'
+import type { StatementName } from './statements.ts'
+import { Writer } from './writing.ts'
 
 /** What the transaction will hint at, once it is in the file. */
 export interface Signs {
@@ -30,6 +33,9 @@ type Counts = Record<JobStatus, number>
 
 /** A wall clock that was set back by less than this stands still; beyond it, it is followed. */
 const STEADY_MS = 60_000
+
+/** As many statements cost less than one that reads a text. */
+const FEW = 3
 
 /** Rows kept from one transaction to the next: some 2 kB each. */
 const MOST_KEPT = 5_000
@@ -57,8 +63,9 @@ export class Session {
   readonly #ids = new Map<string, Row | null>()
   readonly #dirty = new Set<Row>()
   #unlogged: JobEvent[] = []
-  readonly #tallies = new Map<string, { pool: string; type: string; counts: Counts }>()
-  readonly #emptied = new Set<string>()
+  readonly #writer: Writer
+  readonly #tallies = new Map<number, Counts>()
+  readonly #emptied = new Set<number>()
   readonly #weights = new Map<string, [priority: number, weight: number, count: number]>()
   readonly #failures = new Map<string, number>()
   #wrote = false
@@ -70,12 +77,14 @@ export class Session {
    */
   constructor(connection: Connection, clock: () => number, isWrite: boolean) {
     this.connection = connection
+    this.#writer = new Writer(connection)
     const { kept } = connection
     if (isWrite) {
       connection.kept = undefined
       this.#version = versionOf(connection)
     }
     const holds = isWrite && kept?.version === this.#version
+    if (!holds) connection.forgetLines()
     this.state = holds ? kept.state : readState(connection)
     if (holds) for (const row of kept.rows) this.#hold(row)
     this.#before = valuesOf(this.state)
@@ -161,7 +170,7 @@ export class Session {
     const columns = columnsOf(found)
     const known = this.#rows.get(columns[0] as number)
     if (known !== undefined) return known
-    const row = readRow(columns, this.connection.termsOf)
+    const row = readRow(columns, this.connection)
     this.#hold(row)
     return row
   }
@@ -187,12 +196,19 @@ export class Session {
     this.#dirty.delete(row)
     this.#rows.delete(row.seq)
     this.#ids.set(row.id, null)
-    if (row.saved !== null) this.run('removeJob', row.seq)
-    this.#emptied.add(`${row.pool}\0${row.type}`)
+    if (row.saved !== null) {
+      this.run('removeJob', row.seq)
+      this.run(row.saved.table === 'live' ? 'removeLive' : 'removePast', `[${row.seq}]`)
+    }
+    this.#emptied.add(row.line)
   }
 
   termsAt(terms: Terms): number {
     return this.connection.termsAt(terms)
+  }
+
+  lineFor(pool: string, type: string): number {
+    return this.connection.lineFor(pool, type)
   }
 
   log(event: JobEvent): void {
@@ -200,14 +216,13 @@ export class Session {
     this.#unlogged.push(event)
   }
 
-  tally({ pool, type }: Pick<Row, 'pool' | 'type'>, status: JobStatus, by: 1 | -1): void {
-    const name = `${pool}\0${type}`
-    let known = this.#tallies.get(name)
-    if (known === undefined) {
-      known = { pool, type, counts: zeros() }
-      this.#tallies.set(name, known)
+  tally({ line }: Row, status: JobStatus, by: 1 | -1): void {
+    let counts = this.#tallies.get(line)
+    if (counts === undefined) {
+      counts = zeros()
+      this.#tallies.set(line, counts)
     }
-    known.counts[status] += by
+    counts[status] += by
   }
 
   countFailure(code: string, by: 1 | -1): void {
@@ -268,7 +283,7 @@ export class Session {
   /** Writes everything in hand, so that the file can be asked about it. */
   flush(): void {
     if (this.#dirty.size > 0) {
-      for (const row of this.#dirty) this.#write(row)
+      this.#wrote = this.#writer.write(this.#dirty) || this.#wrote
       this.#dirty.clear()
     }
     if (this.#tallies.size > 0) this.#writeTallies()
@@ -281,7 +296,9 @@ export class Session {
   /** The end of the transaction, just before it is committed. True if anything was written. */
   finish(): boolean {
     this.flush()
-    for (const event of this.#unlogged) this.#writeEvent(event)
+    for (const batch of entriesOf(this.#unlogged)) {
+      this.run('addBatch', batch.first, batch.last, batch.at, batch.entries)
+    }
     this.#unlogged = []
     if (this.#failures.size > 0) {
       for (const [code, count] of this.#failures) this.run('addFailure', code, count)
@@ -305,46 +322,20 @@ export class Session {
     this.connection.kept = { version: this.#version, state: this.state, rows }
   }
 
-  #write(row: Row): void {
-    const values = changingOf(row)
-    const { saved } = row
-    row.saved = values
-    if (saved === null) {
-      const [columns, given] = newOf(row, values)
-      this.#wrote = true
-      this.connection.statement(insertOf(columns)).run(...given)
-      return
-    }
-    const columns: string[] = []
-    const changed: Value[] = []
-    for (let at = 0; at < values.length; at += 1) {
-      if (values[at] === saved[at]) continue
-      columns.push(CHANGES[at] as string)
-      changed.push(values[at] as Value)
-    }
-    if (columns.length === 0) return
-    this.#wrote = true
-    this.connection.statement(updateOf(columns)).run(...changed, row.seq)
-  }
-
   #writeTallies(): void {
-    for (const { pool, type, counts } of this.#tallies.values()) {
-      const sums = STATUSES.map((status) => counts[status])
-      if (sums.some((sum) => sum !== 0)) this.run('addTally', pool, type, ...sums)
-    }
-    for (const name of this.#emptied) {
-      const [pool, type] = name.split('\0') as [string, string]
-      this.run('dropTally', pool, type)
+    const sums: number[][] = []
+    for (const [line, counts] of this.#tallies) {
+      const changes = STATUSES.map((status) => counts[status])
+      if (changes.some((change) => change !== 0)) sums.push([line, ...changes])
     }
     this.#tallies.clear()
+    if (sums.length > FEW) this.run('addTallies', JSON.stringify(sums))
+    else for (const [line, ...changes] of sums) this.run('addTally', ...changes, line as number)
+    for (const line of this.#emptied) {
+      this.run('dropLine', line)
+      this.connection.forgetLines()
+    }
     this.#emptied.clear()
-  }
-
-  #writeEvent(event: JobEvent): void {
-    const { seq, at, job, type, pool, from, to, attempt } = event
-    const { code = null, cause = null, worker = null } = event
-    const named = [event.event, code, cause, worker]
-    this.run('addEvent', seq, at, job, type, pool, from, to, attempt, ...named)
   }
 }
 

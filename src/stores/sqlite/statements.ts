@@ -2,17 +2,25 @@
 // May never decide: a statement finds, counts or writes what it was told.
 
 import { STATUSES } from '../../core/job.ts'
-import { PACKED } from './row.ts'
+import { PACKED } from './columns.ts'
 
-const COUNTS = STATUSES
-
-const marks = (count: number) => new Array(count).fill('?').join(', ')
-const sums = COUNTS.map((status) => `${status} = ${status} + excluded.${status}`).join(', ')
-const LIVE = `('waiting', 'pending', 'ready')`
-const QUIET = `('running', 'success', 'failed', 'cancelled')`
-/** Whole jobs, for readRow. */
-export const JOB = `SELECT ${PACKED} FROM job`
-const IDS = '(SELECT value FROM json_each(?))'
+const sums = STATUSES.map((status, at) => `${status} = ${status} + (value ->> ${at + 1})`)
+/** Whole jobs, for readRow: of those that live, of those that are over, and of both. */
+export const LIVING = `SELECT ${PACKED.live} FROM live JOIN job USING (seq)`
+export const OVER = `SELECT ${PACKED.past} FROM past JOIN job USING (seq)`
+const both = (condition: string) =>
+  `SELECT ${PACKED.live} FROM job JOIN live USING (seq) WHERE ${condition} UNION ALL
+    SELECT ${PACKED.past} FROM job JOIN past USING (seq) WHERE ${condition}`
+/** Where in `said` and in `figures` these are: see row.ts. */
+const [PRIORITY, WEIGHT] = [1, 1]
+const IDS = '(SELECT value FROM json_each(?1))'
+/** How a job that an edge names or comes from is now. */
+const NOW = '(SELECT seq, status FROM live UNION ALL SELECT seq, status FROM past)'
+const isLive = (seq: string) =>
+  `EXISTS (SELECT 1 FROM live WHERE live.seq = ${seq} AND live.status IN
+    ('waiting', 'pending', 'ready', 'running'))`
+const isUnmet = (seq: string) =>
+  `NOT EXISTS (SELECT 1 FROM past WHERE past.seq = ${seq} AND past.status = 'success')`
 
 export const SQL = {
   state: 'SELECT * FROM state',
@@ -26,100 +34,116 @@ export const SQL = {
   addTerms: 'INSERT INTO terms (json) VALUES (?)',
 
   removeJob: 'DELETE FROM job WHERE seq = ?',
-  byId: `${JOB} WHERE id = ?`,
-  bySeq: `${JOB} WHERE seq = ?`,
-  byIds: `${JOB} WHERE id IN ${IDS}`,
-  bySeqs: `${JOB} WHERE seq IN ${IDS}`,
-  heldBy: `${JOB} WHERE holder = ? AND lease IS NOT NULL`,
-  heldIn: `${JOB} WHERE lease IS NOT NULL AND pool = ?`,
-  heldFirst: `${JOB} WHERE lease IS NOT NULL ORDER BY lease LIMIT ?`,
-  expired: `${JOB} WHERE lease IS NOT NULL AND deadline > 0 AND deadline <= ?
-    ORDER BY deadline, seq LIMIT ?`,
-  slots: `SELECT holder, pool, type, count(*) AS count FROM job WHERE lease IS NOT NULL
-    GROUP BY holder, pool, type`,
-  readyTypes: 'SELECT pool, type FROM tally WHERE ready > 0',
-  ready: `${JOB} WHERE status = 'ready' AND pool = ? AND type = ? AND (rank, seq) > (?, ?)
-    ORDER BY rank, seq LIMIT ?`,
-  ahead: `SELECT count(*) AS count FROM (SELECT 1 FROM job WHERE status = 'ready' AND pool = ?
-    AND type = ? AND (rank, seq) < (?, ?) LIMIT ?)`,
-  due: `${JOB} WHERE status = 'pending' AND again = ? AND available_at <= ?
-    ORDER BY available_at, seq LIMIT ?`,
-  nextDue: `SELECT available_at AS at FROM job WHERE status = 'pending' AND again = ?
-    ORDER BY available_at LIMIT 1`,
-  held: `${JOB} WHERE again = 2 ORDER BY rank, seq LIMIT ?`,
-  heldCount: 'SELECT count(*) AS count FROM (SELECT 1 FROM job WHERE again = 2 LIMIT ?)',
-  dueCount: `SELECT count(*) AS count FROM job
-    WHERE status = 'pending' AND again = 1 AND available_at <= ?`,
-  heldBefore: `SELECT count(*) AS count FROM (SELECT 1 FROM job WHERE again = 2
+  removeLive: `DELETE FROM live WHERE seq IN ${IDS}`,
+  removePast: `DELETE FROM past WHERE seq IN ${IDS}`,
+  byId: both('job.id = ?1'),
+  bySeq: both('job.seq = ?1'),
+  byIds: both(`job.id IN ${IDS}`),
+  bySeqs: both(`job.seq IN ${IDS}`),
+  heldBy: `${LIVING} WHERE live.holder = ? AND live.lease IS NOT NULL`,
+  heldIn: `${LIVING} WHERE live.lease IS NOT NULL
+    AND live.line IN (SELECT line FROM line WHERE pool = ?)`,
+  heldFirst: `${LIVING} WHERE live.lease IS NOT NULL ORDER BY live.lease LIMIT ?`,
+  expired: `${LIVING} WHERE live.lease IS NOT NULL AND live.deadline > 0 AND live.deadline <= ?
+    ORDER BY live.deadline, live.seq LIMIT ?`,
+  slots: `SELECT holder, line, count(*) AS count FROM live WHERE lease IS NOT NULL
+    GROUP BY holder, line`,
+  readyLines: 'SELECT line, pool, type FROM line WHERE ready > 0',
+  ready: `${LIVING} WHERE live.status = 'ready' AND live.suspect = ? AND live.line = ?
+    AND (live.rank, live.seq) > (?, ?) ORDER BY live.rank, live.seq LIMIT ?`,
+  readySuspect: `SELECT 1 FROM live WHERE status = 'ready' AND suspect = 1 LIMIT 1`,
+  heldSuspects: 'SELECT DISTINCT holder FROM live WHERE lease IS NOT NULL AND suspect = 1',
+  ahead: `SELECT count(*) AS count FROM (SELECT 1 FROM live WHERE status = 'ready'
+    AND suspect IN (0, 1) AND line = ? AND (rank, seq) < (?, ?) LIMIT ?)`,
+  anyPending: `SELECT 1 FROM live WHERE status = 'pending' LIMIT 1`,
+  due: `${LIVING} WHERE live.status = 'pending' AND live.again = ? AND live.due_at <= ?
+    ORDER BY live.due_at, live.seq LIMIT ?`,
+  nextDue: `SELECT due_at AS at FROM live WHERE status = 'pending' AND again = ?
+    ORDER BY due_at LIMIT 1`,
+  held: `${LIVING} WHERE live.again = 2 ORDER BY live.rank, live.seq LIMIT ?`,
+  heldCount: 'SELECT count(*) AS count FROM (SELECT 1 FROM live WHERE again = 2 LIMIT ?)',
+  dueCount: `SELECT count(*) AS count FROM live
+    WHERE status = 'pending' AND again = 1 AND due_at <= ?`,
+  heldBefore: `SELECT count(*) AS count FROM (SELECT 1 FROM live WHERE again = 2
     AND (rank, seq) < (?, ?) LIMIT ?)`,
-  dueBefore: `SELECT count(*) AS count FROM (SELECT 1 FROM job WHERE status = 'pending'
-    AND again = 1 AND available_at <= ? AND (rank, seq) < (?, ?) LIMIT ?)`,
-  laneNext: `${JOB} WHERE status = 'waiting' AND needs = 0 AND lane = ?
-    ORDER BY rank, seq LIMIT 1`,
-  waits: `${JOB} WHERE deadline > 0 AND status IN ${LIVE} AND deadline <= ?
-    ORDER BY deadline, seq LIMIT ?`,
-  ends: `${JOB} WHERE deadline > 0 AND status IN ${QUIET} AND deadline <= ?
-    ORDER BY deadline, seq LIMIT ?`,
-  nextWait: `SELECT deadline AS at FROM job WHERE deadline > 0 AND status IN ${LIVE}
+  dueBefore: `SELECT count(*) AS count FROM (SELECT 1 FROM live WHERE status = 'pending'
+    AND again = 1 AND due_at <= ? AND (rank, seq) < (?, ?) LIMIT ?)`,
+  laneNext: `${LIVING} WHERE live.status = 'waiting' AND live.needs = 0 AND live.lane = ?
+    ORDER BY live.rank, live.seq LIMIT 1`,
+  waits: `${LIVING} WHERE live.deadline > 0 AND live.lease IS NULL AND live.deadline <= ?
+    ORDER BY live.deadline, live.seq LIMIT ?`,
+  ends: `${LIVING} WHERE live.lease IS NOT NULL AND live.deadline > 0 AND live.deadline <= ?
+    ORDER BY live.deadline, live.seq LIMIT ?`,
+  pastEnds: `${OVER} WHERE past.deadline > 0 AND past.deadline <= ?
+    ORDER BY past.deadline, past.seq LIMIT ?`,
+  nextWait: `SELECT deadline AS at FROM live WHERE deadline > 0 AND lease IS NULL
     ORDER BY deadline LIMIT 1`,
-  nextEnd: `SELECT deadline AS at FROM job WHERE deadline > 0 AND status IN ${QUIET}
-    ORDER BY deadline LIMIT 1`,
+  nextEnd: `SELECT min(at) AS at FROM (SELECT min(deadline) AS at FROM live
+      WHERE lease IS NOT NULL AND deadline > 0
+    UNION ALL SELECT * FROM (SELECT deadline AS at FROM past
+      WHERE deadline > 0 ORDER BY deadline LIMIT 1))`,
   createdFrom: 'SELECT created_at AS at FROM job WHERE seq >= ? ORDER BY seq LIMIT 1',
-  doomed: `SELECT count(*) AS count FROM job WHERE status = 'waiting' AND open < needs`,
-  live: `${JOB} WHERE seq IN (
-    SELECT seq FROM (SELECT seq FROM job WHERE status = 'waiting' AND seq > ?1
-      ORDER BY seq LIMIT ?2) UNION ALL
-    SELECT seq FROM (SELECT seq FROM job WHERE status = 'pending' AND seq > ?1
-      ORDER BY seq LIMIT ?2) UNION ALL
-    SELECT seq FROM (SELECT seq FROM job WHERE status = 'ready' AND seq > ?1
-      ORDER BY seq LIMIT ?2) UNION ALL
-    SELECT seq FROM (SELECT seq FROM job WHERE status = 'running' AND seq > ?1
-      ORDER BY seq LIMIT ?2)) ORDER BY seq LIMIT ?2`,
-  evicted: `SELECT DISTINCT holder FROM job WHERE lease IS NOT NULL AND evictor IS NOT NULL`,
+  doomed: `SELECT count(*) AS count FROM live WHERE status = 'waiting' AND open < needs`,
+  live: `${LIVING} WHERE live.seq > ? AND live.status IN
+    ('waiting', 'pending', 'ready', 'running') ORDER BY live.seq LIMIT ?`,
+  evicted: `SELECT DISTINCT holder FROM live WHERE lease IS NOT NULL AND evictor IS NOT NULL`,
 
   addEdge: 'INSERT INTO edge (job, place, dep, on_end, state) VALUES (?, ?, ?, ?, ?)',
   edges: 'SELECT place, dep, on_end, state FROM edge WHERE job = ? ORDER BY place',
   setEdge: 'UPDATE edge SET state = ? WHERE job = ? AND place = ?',
   openEdges: `SELECT job, place, on_end FROM edge WHERE dep = ? AND cut = 0 AND job > ?
     AND state = 'open' ORDER BY job LIMIT ?`,
+  anyEdge: 'SELECT 1 FROM edge LIMIT 1',
   anyOpenEdge: `SELECT 1 FROM edge WHERE dep = ? AND cut = 0 AND state = 'open' LIMIT 1`,
-  deadEdges: `SELECT edge.job, edge.place FROM edge JOIN job ON job.seq = edge.job
-    WHERE edge.dep = ? AND edge.cut = 0 AND edge.state = 'dead' AND job.status = 'waiting'
+  deadEdges: `SELECT edge.job, edge.place FROM edge JOIN live ON live.seq = edge.job
+    WHERE edge.dep = ? AND edge.cut = 0 AND edge.state = 'dead' AND live.status = 'waiting'
     ORDER BY edge.job`,
   unname: 'UPDATE edge SET names = 0 WHERE job = ? AND names = 1',
   named: 'SELECT 1 FROM edge WHERE dep = ? AND cut = 0 AND names = 1 LIMIT 1',
   removeEdges: 'DELETE FROM edge WHERE job = ?',
   cutEdges: 'UPDATE edge SET cut = 1 WHERE dep = ? AND cut = 0',
-  awaited: `SELECT 1 FROM edge JOIN job ON job.seq = edge.job WHERE edge.dep = ? AND edge.cut = 0
-    AND edge.state = 'open' AND job.status IN ('waiting', 'pending', 'ready', 'running') LIMIT 1`,
+  awaited: `SELECT 1 FROM edge WHERE edge.dep = ? AND edge.cut = 0 AND edge.state = 'open'
+    AND ${isLive('edge.job')} LIMIT 1`,
   namedAmong: `SELECT DISTINCT dep FROM edge WHERE cut = 0 AND dep IN ${IDS}`,
   needed: `SELECT edge.dep AS id FROM job JOIN edge ON edge.job = job.seq
-    WHERE job.id = ? AND job.status <> 'success' AND edge.state <> 'satisfied'
+    WHERE job.id = ? AND edge.state <> 'satisfied' AND ${isUnmet('job.seq')}
     ORDER BY edge.place`,
   needing: `SELECT job.id AS id FROM edge JOIN job ON job.seq = edge.job
-    WHERE edge.dep = ? AND edge.cut = 0 AND edge.state <> 'satisfied' AND job.status <> 'success'
-    ORDER BY edge.job`,
-  dependents: `${JOB} JOIN edge ON edge.job = job.seq WHERE edge.dep = ? AND edge.cut = 0
-    AND edge.job > ? ORDER BY edge.job LIMIT ?`,
+    WHERE edge.dep = ? AND edge.cut = 0 AND edge.state <> 'satisfied'
+    AND ${isUnmet('job.seq')} ORDER BY edge.job`,
+  dependents: `SELECT job FROM edge WHERE dep = ? AND cut = 0 AND job > ?
+    ORDER BY job LIMIT ?`,
   ghosts: `SELECT job.id AS id, edge.dep AS dep FROM edge JOIN job ON job.seq = edge.job
-    WHERE edge.cut = 0 AND edge.state = 'open' AND job.status = 'waiting' AND job.needs > 0
+    JOIN live ON live.seq = edge.job
+    WHERE edge.cut = 0 AND edge.state = 'open' AND live.status = 'waiting' AND live.needs > 0
     AND NOT EXISTS (SELECT 1 FROM job AS named WHERE named.id = edge.dep)
     ORDER BY edge.job, edge.place LIMIT ?`,
   waitingEdges: `SELECT job.id AS id, edge.dep AS dep FROM edge JOIN job ON job.seq = edge.job
-    WHERE job.status = 'waiting' AND edge.state = 'open' ORDER BY edge.job, edge.place`,
-  wrongOpen: `SELECT job.id AS id, job.status AS status, job.open AS open,
-    count(edge.place) AS found FROM job LEFT JOIN edge ON edge.job = job.seq AND edge.state = 'open'
-    GROUP BY job.seq HAVING job.open <> found LIMIT ?`,
-  wrongLease: `SELECT id, status FROM job
+    JOIN live ON live.seq = edge.job
+    WHERE live.status = 'waiting' AND edge.state = 'open' ORDER BY edge.job, edge.place`,
+  wrongOpen: `SELECT job.id AS id, now.status AS status, now.open AS open,
+    count(edge.place) AS found
+    FROM (SELECT seq, status, open FROM live UNION ALL SELECT seq, status, open FROM past) AS now
+    JOIN job USING (seq) LEFT JOIN edge ON edge.job = job.seq AND edge.state = 'open'
+    GROUP BY job.seq HAVING now.open <> found LIMIT ?`,
+  wrongLease: `SELECT id, status FROM live JOIN job USING (seq)
     WHERE (status = 'running') <> (lease IS NOT NULL AND hold = 0) LIMIT ?`,
-  wrongWait: `SELECT id FROM job WHERE status = 'waiting' AND needs = 0 AND NOT EXISTS
-    (SELECT 1 FROM lane WHERE lane.lane = job.lane) LIMIT ?`,
+  wrongPlace: `SELECT id, (SELECT count(*) FROM live WHERE live.seq = job.seq)
+      + (SELECT count(*) FROM past WHERE past.seq = job.seq) AS found FROM job
+    WHERE found <> 1 LIMIT ?`,
+  strays: `SELECT seq FROM ${NOW} AS now WHERE NOT EXISTS
+    (SELECT 1 FROM job WHERE job.seq = now.seq) LIMIT ?`,
+  wrongLine: `SELECT id FROM job JOIN live USING (seq) WHERE job.line <> live.line LIMIT ?`,
+  wrongWait: `SELECT id FROM live JOIN job USING (seq) WHERE status = 'waiting' AND needs = 0
+    AND NOT EXISTS (SELECT 1 FROM lane WHERE lane.lane = live.lane) LIMIT ?`,
   orphans: `SELECT key.key AS key, key.owner AS owner, job.id AS id FROM key
-    LEFT JOIN job ON job.seq = key.owner
-    WHERE job.seq IS NULL OR CASE WHEN key.until > 0 THEN job.status <> 'success'
-      ELSE job.status IN ('success', 'failed', 'cancelled') END LIMIT ?`,
-  recount: `SELECT pool, type, status, count(*) AS count FROM job GROUP BY pool, type, status`,
-  reweigh: `SELECT priority, weight, count(*) AS count FROM job
+    LEFT JOIN job ON job.seq = key.owner LEFT JOIN ${NOW} AS now ON now.seq = key.owner
+    WHERE job.seq IS NULL OR CASE WHEN key.until > 0 THEN now.status <> 'success'
+      ELSE now.status IN ('success', 'failed', 'cancelled') END LIMIT ?`,
+  recount: `SELECT line, status, count(*) AS count FROM
+    (SELECT line, status FROM job JOIN ${NOW} USING (seq)) GROUP BY line, status`,
+  reweigh: `SELECT said ->> ${PRIORITY} AS priority, figures ->> ${WEIGHT} AS weight,
+    count(*) AS count FROM live JOIN job USING (seq)
     WHERE status IN ('waiting', 'pending', 'ready', 'running') GROUP BY priority, weight`,
 
   addFanOut: 'INSERT INTO fan_out (job, next) VALUES (?, 0)',
@@ -148,13 +172,20 @@ export const SQL = {
   startLane: 'UPDATE lane SET started = 1 WHERE lane = ?',
   removeLane: 'DELETE FROM lane WHERE lane = ?',
 
-  tallies: 'SELECT * FROM tally',
-  talliesOf: 'SELECT * FROM tally WHERE pool = ?',
-  queued: 'SELECT sum(pending + ready) AS count FROM tally WHERE pool = ?',
-  anyQueued: 'SELECT 1 FROM tally WHERE ready > 0 OR pending > 0 LIMIT 1',
-  addTally: `INSERT INTO tally (pool, type, ${COUNTS.join(', ')})
-    VALUES (${marks(2 + COUNTS.length)}) ON CONFLICT (pool, type) DO UPDATE SET ${sums}`,
-  dropTally: `DELETE FROM tally WHERE pool = ? AND type = ? AND ${COUNTS.join(' + ')} = 0`,
+  line: 'SELECT pool, type FROM line WHERE line = ?',
+  lineBy: 'SELECT line FROM line WHERE pool = ? AND type = ?',
+  addLine: 'INSERT INTO line (pool, type) VALUES (?, ?)',
+  linesOf: `SELECT line FROM line WHERE (?1 IS NULL OR type = ?2) AND (?3 IS NULL OR pool = ?4)`,
+  readyCount: `SELECT count(*) AS count FROM (SELECT 1 FROM live WHERE status = 'ready' LIMIT ?)`,
+  tallies: 'SELECT * FROM line',
+  talliesOf: 'SELECT * FROM line WHERE pool = ?',
+  queued: 'SELECT sum(pending + ready) AS count FROM line WHERE pool = ?',
+  anyQueued: `SELECT 1 FROM live WHERE status = 'pending'
+    UNION ALL SELECT 1 FROM line WHERE ready > 0 LIMIT 1`,
+  addTallies: `UPDATE line SET ${sums.join(', ')} FROM json_each(?) WHERE line = value ->> 0`,
+  addTally: `UPDATE line SET ${STATUSES.map((status) => `${status} = ${status} + ?`).join(', ')}
+    WHERE line = ?`,
+  dropLine: `DELETE FROM line WHERE line = ? AND ${STATUSES.join(' + ')} = 0`,
   weights: 'SELECT priority, weight, count FROM weighed WHERE count > 0',
   addWeight: `INSERT INTO weighed (priority, weight, count) VALUES (?, ?, ?)
     ON CONFLICT (priority, weight) DO UPDATE SET count = count + excluded.count`,
@@ -180,7 +211,7 @@ export const SQL = {
   schedules: 'SELECT * FROM schedule',
   schedule: 'SELECT * FROM schedule WHERE name = ?',
   dueSchedules: 'SELECT * FROM schedule WHERE next_at <= ?',
-  nextSchedule: 'SELECT min(next_at) AS at FROM schedule',
+  nextSchedule: 'SELECT min(next_at) AS at FROM schedule WHERE next_at > ?',
   setSchedule: `INSERT INTO schedule (name, cron, time_zone, missed, template, next_at)
     VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET cron = excluded.cron,
     time_zone = excluded.time_zone, missed = excluded.missed, template = excluded.template,
@@ -201,26 +232,16 @@ export const SQL = {
   processes: 'SELECT holder, pid, began FROM process WHERE host = ?',
   removeProcess: 'DELETE FROM process WHERE holder = ?',
 
-  addEvent: `INSERT INTO event (seq, at, job, type, pool, came_from, went_to, attempt, event, code,
-    cause, worker) VALUES (${marks(12)})`,
-  events: 'SELECT * FROM event WHERE seq > ? ORDER BY seq LIMIT ?',
-  news: `SELECT seq, job, event, came_from, went_to, worker FROM event WHERE seq > ?
-    ORDER BY seq DESC LIMIT ?`,
-  oldestEvent: 'SELECT at FROM event WHERE seq = ?',
-  firstKept: `SELECT min(seq) AS seq FROM
-    (SELECT seq, at FROM event WHERE seq >= ? ORDER BY seq LIMIT ?) WHERE at >= ?`,
-  dropEvents: 'DELETE FROM event WHERE seq < ?',
+  addBatch: 'INSERT INTO batch (first, last, at, entries) VALUES (?, ?, ?, ?)',
+  batches: `SELECT * FROM batch WHERE first >= coalesce((SELECT max(first) FROM batch
+    WHERE first <= ?1 + 1), 0) AND last > ?1 ORDER BY first LIMIT ?2`,
+  news: 'SELECT * FROM batch WHERE first > ? ORDER BY first DESC LIMIT ?',
+  oldestEvent: `SELECT at FROM (SELECT at, last FROM batch WHERE first <= ?1
+    ORDER BY first DESC LIMIT 1) WHERE last >= ?1`,
+  firstKept: `SELECT min(first) AS seq FROM batch
+    WHERE first > ? AND first < ? AND at >= ?`,
+  dropBatches: 'DELETE FROM batch WHERE first < ?1 AND last < ?1',
   check: 'PRAGMA quick_check(500)',
 } as const
 
 export type StatementName = keyof typeof SQL
-
-/** An update of some of the columns that change: only indexes over those are written. */
-export function updateOf(columns: readonly string[]): string {
-  return `UPDATE job SET ${columns.map((column) => `${column} = ?`).join(', ')} WHERE seq = ?`
-}
-
-/** A new row, of which only what is not as usual is said: a plain job is 14 of 50 columns. */
-export function insertOf(columns: readonly string[]): string {
-  return `INSERT INTO job (${columns.join(', ')}) VALUES (${marks(columns.length)})`
-}

@@ -23,10 +23,15 @@ export function schedulesOf(session: Session): readonly Schedule[] {
   return session.all<ScheduleColumns>('schedules').map(read).sort(byName)
 }
 
-/** The rows whose instant has come, by (instant, name). */
-export function dueSchedules(session: Session, limit: number): readonly Schedule[] {
+/** The rows whose instant has come, by (instant, name), and the next instant of all others. */
+export function dueSchedules(
+  session: Session,
+  limit: number,
+): { readonly rows: readonly Schedule[]; readonly nextAt: number } {
   const rows = session.all<ScheduleColumns>('dueSchedules', session.now).map(read)
-  return rows.sort((a, b) => a.nextAt - b.nextAt || byName(a, b)).slice(0, limit)
+  rows.sort((a, b) => a.nextAt - b.nextAt || byName(a, b))
+  const later = session.number('nextSchedule', session.now) ?? Number.POSITIVE_INFINITY
+  return { rows: rows.slice(0, limit), nextAt: rows[limit]?.nextAt ?? later }
 }
 
 /** A row, or null to take it away. What says the same of the same job keeps its instant. */
@@ -39,8 +44,8 @@ export function setSchedule(board: Board, name: string, row: Schedule | null): v
     const nextAt = known !== undefined && isSame(known, row) ? known.nextAt : row.nextAt
     const { cron, timeZone, missed, template } = row
     session.run('setSchedule', name, cron, timeZone, missed, template, nextAt)
+    board.scheduled(nextAt)
   }
-  board.scheduled()
 }
 
 /** Whether the row is there and has not moved on from this instant. */
@@ -50,7 +55,7 @@ export function stands({ session }: Board, name: string, at: number): boolean {
 
 export function moveOn(board: Board, name: string, nextAt: number): void {
   board.session.run('moveSchedule', nextAt, name)
-  board.scheduled()
+  board.scheduled(nextAt)
 }
 
 function isSame(a: Schedule, b: Schedule): boolean {

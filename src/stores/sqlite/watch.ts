@@ -1,9 +1,11 @@
 // Owns hints: those of this process at once, those of others by looking whether the file changed.
 // May never be the truth: a hint that is lost costs a poll.
 
+import type { JobEvent } from '../../core/job.ts'
 import type { Hint } from '../../store/store.ts'
 import type { Announced, Board } from './board.ts'
 import type { Connection } from './connection.ts'
+import { type Batch, eventsOf } from './entries.ts'
 import type { File } from './file.ts'
 import type { Host, ProcessId } from './host.ts'
 
@@ -15,6 +17,9 @@ const ALIVE_MS = 250
 
 /** Entries of the log that are read for one hint; whoever changed more is asked about, not told. */
 const ENTRIES = 1_000
+
+/** Rows of the log that are looked at for that: one is what one transaction has written. */
+const BATCHES = 64
 
 type Listener = (hint: Hint) => void
 
@@ -116,21 +121,12 @@ export class Watch {
   #news(connection: Connection): Pick<Hint, 'ended' | 'holders'> {
     const ended: string[] = []
     const holders = connection.all<{ holder: string }>('evicted').map(({ holder }) => holder)
-    const entries = connection.all<{
-      seq: number
-      job: string
-      event: string
-      came_from: string | null
-      went_to: string
-      worker: string | null
-    }>('news', this.#event, ENTRIES)
-    for (const { job, event, came_from, went_to, worker } of entries) {
-      if (ENDS.has(went_to) || event === 'job:revived') ended.push(job)
-      if (went_to === 'cancelled' && came_from === 'running' && worker !== null) {
-        holders.push(worker)
-      }
+    const batches = connection.all<Batch>('news', this.#event, BATCHES)
+    for (const { job, event, from, to, worker } of newest(batches, this.#event)) {
+      if (ENDS.has(to) || event === 'job:revived') ended.push(job)
+      if (to === 'cancelled' && from === 'running' && worker !== undefined) holders.push(worker)
     }
-    this.#event = Math.max(this.#event, entries[0]?.seq ?? 0)
+    this.#event = Math.max(this.#event, batches[0]?.last ?? 0)
     return { ended, holders }
   }
 
@@ -142,6 +138,15 @@ export class Watch {
     }
     return rooms
   }
+}
+
+/** The newest entries, ENTRIES of them and what else their rows hold. */
+function newest(batches: readonly Batch[], after: number): readonly JobEvent[] {
+  const events: JobEvent[] = []
+  for (const batch of batches) {
+    if (events.length < ENTRIES) events.push(...eventsOf(batch, after))
+  }
+  return events
 }
 
 const ENDS: ReadonlySet<string> = new Set(['success', 'failed', 'cancelled'])

@@ -6,6 +6,7 @@ import type { JobInput } from '../../core/types.ts'
 import { AxScheduler } from '../../index.ts'
 import type { Administrators } from './administer.ts'
 import type { Bodies } from './bodies.ts'
+import { isSuspect } from './counts.ts'
 import type { Fleet, Process } from './fleet.ts'
 import { Violation } from './invariants.ts'
 import type { Operators } from './operators.ts'
@@ -39,6 +40,7 @@ export class Closing {
   #standing = new Map<string, number>()
   #starts = new Map<string, number>()
   #typeStarts: ReadonlyMap<string, number> = new Map()
+  #lastSuspect = 0
 
   constructor(
     watch: Watch,
@@ -228,9 +230,10 @@ export class Closing {
       const { job, readyAt } = seen
       if (!isStartable(this.#watch, seen)) continue
       standing.set(job.id, readyAt)
-      // A cap of its type may have been used up in another pool meanwhile.
+      // A cap of its type, or its worker, may have been used up in another pool meanwhile.
       const ofType = this.#typeStarts.get(job.type) !== view.lastTypeStart.get(job.type)
-      const moved = ofType || this.#starts.get(job.pool) !== startsOf(view, job.pool)
+      const ofSuspects = isSuspect(seen) && this.#lastSuspect !== view.lastSuspectStart
+      const moved = ofSuspects || ofType || this.#starts.get(job.pool) !== startsOf(view, job.pool)
       const before = !moved && this.#standing.get(job.id) === readyAt
       const text = () => `${job.id}: ready for ${world.time - readyAt} ms beside a free slot`
       expect(this.#watch, 24, !before, text, [job.id])
@@ -238,6 +241,7 @@ export class Closing {
     this.#standing = standing
     for (const name of view.pools.keys()) this.#starts.set(name, startsOf(view, name))
     this.#typeStarts = new Map(view.lastTypeStart)
+    this.#lastSuspect = view.lastSuspectStart
   }
 
   /** 42, 33: whoever still waits does so for an id that nobody has submitted. */

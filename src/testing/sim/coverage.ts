@@ -46,6 +46,7 @@ export const DEEDS = [
   ...['tick', 'tick came too late', 'tick without a job', 'missed instants made up for'],
   ...['an instant skipped by a clock', 'schedule waits for room', 'made up for', 'shaped'],
   ...['refused by its schema', 'a setting is taken back', 'a rate is carried on'],
+  ...['held as a suspect', 'a suspect starts'],
 ] as const
 
 export type Deed = (typeof DEEDS)[number]
@@ -63,7 +64,7 @@ export const CODES = [
 export const REASONS = [
   ...['success', 'failed', 'cancelled', 'running', 'stopping', 'dependency', 'unknown-dependency'],
   ...['doomed', 'lane', 'delayed', 'backoff', 'lost', 'budget', 'no-handler', 'zombies', 'paused'],
-  ...['breaker', 'rate', 'type-full', 'preempting', 'pool-full', 'worker-full', 'next'],
+  ...['breaker', 'rate', 'suspect', 'type-full', 'preempting', 'pool-full', 'worker-full', 'next'],
 ] as const
 
 const STATES: readonly (JobStatus | 'gone')[] = [

@@ -3,6 +3,7 @@
 
 import type { Explanation } from '../../core/types.ts'
 import { isEnd } from './copy.ts'
+import { isSuspect } from './counts.ts'
 import { expect, type Watch } from './oracle.ts'
 import type { Seen } from './view.ts'
 
@@ -109,6 +110,8 @@ function opinionOnReady(watch: Watch, seen: Seen): Opinion {
   if (state !== 'closed' && !isProbe) return { reason: 'breaker' }
   const rateAt = pool.rate?.opensAt(0, world.time) ?? 0
   if (rateAt > world.time) return { reason: 'rate', position }
+  const free = isSuspect(seen) ? takers.filter(({ holder }) => !view.hasSuspect(holder)) : takers
+  if (free.length === 0) return { reason: 'suspect' }
   if (view.usedOf(job.type) >= cap) return { reason: 'type-full' }
   const victim = view.victimOf(job.id)?.job.id
   if (victim !== undefined) return { reason: 'preempting', blockedBy: [victim] }
@@ -117,7 +120,7 @@ function opinionOnReady(watch: Watch, seen: Seen): Opinion {
   const most = isRaised ? pool.raised(pool.concurrency) : pool.concurrency
   if (used >= most) return { reason: 'pool-full', position }
   const share = isRaised ? pool.raised(pool.share) : pool.share
-  const spent = takers.every(({ holder }) => view.used(job.pool, holder) >= share)
+  const spent = free.every(({ holder }) => view.used(job.pool, holder) >= share)
   return spent ? { reason: 'worker-full', position } : { reason: 'next' }
 }
 

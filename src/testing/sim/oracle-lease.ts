@@ -11,6 +11,7 @@ import type {
 } from '../../store/store.ts'
 import type { PoolBook } from './books.ts'
 import { isEnd } from './copy.ts'
+import { isSuspect } from './counts.ts'
 import { type Commit, expect, type Watch } from './oracle.ts'
 import type { Picked } from './oracle-pick.ts'
 import type { Seen } from './view.ts'
@@ -53,7 +54,17 @@ function judgeGrant(watch: Watch, { now }: Commit, ask: LeaseAsk, job: StoredJob
   const victim = view.victimOf(job.id)?.job.id
   const text = () => `${job.id}: started while its victim ${victim} has its slot`
   expect(watch, 23, victim === undefined, text, own)
+  judgeSuspect(watch, ask, seen)
   chargeRate(watch, pool, job, now)
+}
+
+/** 19: a worker has one job at a time that may be what kills workers, cancelled ones included. */
+function judgeSuspect(watch: Watch, ask: LeaseAsk, seen: Seen): void {
+  if (!isSuspect(seen)) return
+  watch.coverage.deed('a suspect starts')
+  const mine = watch.view.held().filter(({ job }) => job.lease?.holder === ask.holder)
+  const ids = mine.filter(isSuspect).map(({ job }) => job.id)
+  expect(watch, 19, ids.length <= 1, () => `${ask.holder} has the suspects ${ids}`, ids)
 }
 
 /** 21: the start counts, and its window has no more than it may. */
@@ -123,7 +134,7 @@ function judgeAge(watch: Watch, commit: Commit, ask: LeaseAsk, answer: LeaseAnsw
     const taken = view.jobs.get(id) as Seen
     for (const left of view.of('ready')) {
       if (left.job.pool !== pool || !isServed(left.job, ask)) continue
-      if (isHeldBack(watch, left)) continue
+      if (isHeldBack(watch, left, ask.holder)) continue
       const bothAge = priority <= ageing.ceiling && left.job.priority <= ageing.ceiling
       const isAbove = left.job.priority > ageing.ceiling && left.job.priority > priority
       const isStale = [taken, left].some((each) => each.weight !== view.worth(each.job.priority))
@@ -137,9 +148,10 @@ function judgeAge(watch: Watch, commit: Commit, ask: LeaseAsk, answer: LeaseAnsw
   }
 }
 
-/** At the cap of its type, or waiting for its victim: such a job hides nobody. */
-function isHeldBack(watch: Watch, { job }: Seen): boolean {
-  const { view } = watch
+/** At the cap of its type, waiting for its victim, or a second suspect: it hides nobody. */
+function isHeldBack({ view }: Watch, seen: Seen, holder: string): boolean {
+  const { job } = seen
+  if (isSuspect(seen) && view.hasSuspect(holder)) return true
   const cap = view.types.get(job.type)?.concurrency ?? Number.POSITIVE_INFINITY
   return view.usedOf(job.type) >= cap || view.victimOf(job.id) !== undefined
 }

@@ -5,6 +5,7 @@
 import type { StoredJob } from '../../core/job.ts'
 import type { LeaseAsk } from '../../store/store.ts'
 import type { PoolBook } from './books.ts'
+import { isSuspect } from './counts.ts'
 import type { Coverage } from './coverage.ts'
 import type { Commit, Watch } from './oracle.ts'
 import { expect } from './oracle.ts'
@@ -115,7 +116,13 @@ class Pick {
     this.#takers.push({ job, holder: this.#ask.holder, seen, ...start })
   }
 
-  #isHeldBack({ job }: Seen): boolean {
+  #isHeldBack(seen: Seen): boolean {
+    const { job } = seen
+    const mine = this.#takers.filter(({ holder }) => holder === this.#ask.holder)
+    if (isSuspect(seen) && mine.some((taker) => isSuspect(taker.seen))) {
+      this.#coverage.deed('held as a suspect')
+      return true
+    }
     const cap = this.#view.types.get(job.type)?.concurrency ?? NEVER
     if (this.#takers.filter((taker) => taker.job.type === job.type).length >= cap) {
       this.#coverage.deed('held by a type cap')

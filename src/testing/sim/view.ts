@@ -7,6 +7,7 @@ import type { Schedule, TypeSetting } from '../../core/settings.ts'
 import type { WorkerBeat } from '../../store/store.ts'
 import { PoolBook, type RateBook } from './books.ts'
 import { isEnd } from './copy.ts'
+import { foldCounts, foldUnknown, isSuspect } from './counts.ts'
 
 export type EdgeState = 'open' | 'satisfied' | 'dead'
 
@@ -93,6 +94,8 @@ export class View {
   /** The number of the event with which a job of each pool, and of each type, last started. */
   readonly lastStart = new Map<string, number>()
   readonly lastTypeStart = new Map<string, number>()
+  /** The same of the suspect that was started last. */
+  lastSuspectStart = 0
   /** Who serves what, by what was last heard of them. */
   readonly workers = new Map<
     string,
@@ -249,6 +252,7 @@ export class View {
     if (event.event === 'job:running') {
       this.lastStart.set(event.pool, event.seq)
       this.lastTypeStart.set(event.type, event.seq)
+      if (isSuspect(seen)) this.lastSuspectStart = event.seq
     }
     const { job } = seen
     this.#foldPlace(seen, event, after)
@@ -388,6 +392,11 @@ export class View {
     return this.held().filter((seen) => seen.job.type === type).length
   }
 
+  /** Whether a worker has a job that may be what kills workers. */
+  hasSuspect(holder: string): boolean {
+    return this.held().some((seen) => seen.job.lease?.holder === holder && isSuspect(seen))
+  }
+
   /** What a bound of a queue counts. */
   queued(pool: string): number {
     let count = 0
@@ -408,33 +417,6 @@ export class View {
   logOf(id: string): readonly JobEvent[] {
     return [...(this.oldLogs.get(id) ?? []), ...(this.jobs.get(id)?.log ?? [])]
   }
-}
-
-/** What an event says about the counts of a job. */
-function foldCounts(seen: Seen, event: JobEvent): void {
-  if (event.event === 'job:running') {
-    seen.starts += 1
-    seen.attempts += 1
-    seen.startedSinceAdmission = true
-  }
-  if (event.event === 'job:lost') {
-    seen.attempts -= 1
-    seen.lost += 1
-  }
-  if (event.event === 'job:preempted') {
-    seen.attempts -= 1
-    seen.preempted += 1
-  }
-  if (event.event === 'job:returned' && event.to !== 'failed') seen.attempts -= 1
-}
-
-/** What is known of an attempt once it is over. A question that failed leaves it as it was. */
-function foldUnknown(seen: Seen, event: JobEvent, { begun }: Ended): void {
-  const { event: name } = event
-  if (name === 'job:success') seen.unknown = false
-  if (name === 'job:timeout' || name === 'job:lost') seen.unknown = true
-  if (name === 'job:returned' || name === 'job:preempted') seen.unknown ||= begun
-  if ((name === 'job:retry' || name === 'job:failed') && begun) seen.unknown = false
 }
 
 function grouped<T>(map: Map<string, Set<T>>, key: string): Set<T> {

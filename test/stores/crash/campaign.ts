@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Store } from '../../../src/store/store.ts'
 import { sqliteStore } from '../../../src/stores/sqlite/index.ts'
 import { numbersFrom } from '../../../src/testing/history-commands.ts'
-import type { Child, Processes } from '../processes.ts'
+import type { Child, Children } from '../processes.ts'
 import { illsOf, letGo } from '../reading.ts'
 import { Account } from './account.ts'
 import { POINTS } from './faults.ts'
@@ -58,7 +58,7 @@ interface Books {
   points: number
 }
 
-export async function runCampaign(processes: Processes, campaign: Campaign): Promise<Toll> {
+export async function runCampaign(processes: Children, campaign: Campaign): Promise<Toll> {
   const books: Books = {
     kills: new Map(POINTS.map((point) => [point, 0])),
     recoveries: [],
@@ -90,7 +90,7 @@ interface Named {
 
 /** One file, and the crew that works on it. */
 class Site {
-  readonly #processes: Processes
+  readonly #processes: Children
   readonly #books: Books
   readonly #seed: number
   readonly #random: () => number
@@ -103,7 +103,7 @@ class Site {
   #dead: string[] = []
   #names = 0
 
-  constructor(processes: Processes, { seed, nodes }: Campaign, books: Books, number: number) {
+  constructor(processes: Children, { seed, nodes }: Campaign, books: Books, number: number) {
     this.#processes = processes
     this.#books = books
     this.#seed = seed * 1_000 + number
@@ -179,14 +179,14 @@ class Site {
       .filter(([kind]) => kind === 'death')
       .at(-1)
     if (code !== null || last?.[1] !== point) {
-      this.#fail(`a process ended by itself, ${point}:`, [victim.child.text()])
+      this.#fail(`a process ended by itself, ${point}:`, [victim.child.output()])
     }
     this.#count(point)
   }
 
   async #ended({ child }: Named): Promise<void> {
     const code = await child.ended
-    if (code !== null) this.#fail('a process ended before it was killed:', [child.text()])
+    if (code !== null) this.#fail('a process ended before it was killed:', [child.output()])
   }
 
   #count(point: string): void {
@@ -220,7 +220,7 @@ class Site {
   async #finish(): Promise<void> {
     for (const { child } of this.#crew) child.process.kill('SIGTERM')
     for (const { child } of this.#crew) {
-      if ((await child.ended) !== 0) this.#fail('a process did not stop well:', [child.text()])
+      if ((await child.ended) !== 0) this.#fail('a process did not stop well:', [child.output()])
     }
     const ledger = new Ledger(this.#ledger)
     const store = sqliteStore(this.#file, { now: () => Date.now() + LATER_MS })

@@ -1,4 +1,4 @@
-// Owns the verdict on a crowd: every cap is worked out anew after every record of the log.
+// Owns the verdict on a fleet: every cap is worked out anew after every record of the log.
 // May never ask the store what it has counted.
 
 import { hasEnded, type JobEvent, type JobStatus, type StoredJob } from '../../../src/core/job.ts'

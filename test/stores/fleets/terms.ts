@@ -1,4 +1,4 @@
-// Owns what the crowd of processes works under, for the processes and for whoever judges them.
+// Owns what a fleet of processes works under, for the processes and for whoever judges them.
 
 import type { PoolOptions, TypePolicy } from '../../../src/core/types.ts'
 

@@ -1,4 +1,4 @@
-// Owns a process of the crowd: a worker, a submitter or an operator, as it is told when started.
+// Owns a process of a fleet: a worker, a submitter or an operator, as it is told when started.
 
 import { appendFileSync } from 'node:fs'
 import { AxScheduler, type JobInput } from '../../../src/index.ts'

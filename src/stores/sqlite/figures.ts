@@ -1,0 +1,140 @@
+// Owns the texts in a job's rows: what was said and what changes, where no statement asks for it.
+// May never be read by a statement but for the places that schema.ts and statements.ts name.
+
+import type { Attempt, Dep, DepMode, Terms } from '../../core/job.ts'
+import { pack, unpack } from './pack.ts'
+import { NO_ATTEMPTS, type Row } from './row.ts'
+
+const NOTHING_MORE: More = Object.freeze({})
+
+/** What was said of a job and no statement asks for; schema.ts knows one of the places. */
+export function saidOf(row: Row): string {
+  const { termsAt, priority, keyForMs, enqueueTimeoutMs, depMode, deps } = row
+  const isPlain = keyForMs === 0 && enqueueTimeoutMs === 0 && deps.length === 0
+  if (isPlain && depMode === 'all') return `[${termsAt},${priority}]`
+  const said: Said = [termsAt, priority, keyForMs, enqueueTimeoutMs, depMode, deps]
+  return JSON.stringify(said)
+}
+
+export type Said = [
+  termsAt: number,
+  priority: number,
+  keyForMs?: number,
+  enqueueTimeoutMs?: number,
+  depMode?: DepMode,
+  deps?: readonly Dep[],
+]
+
+/** What changes and no statement asks for. Instants are milliseconds since the job was created. */
+export function figuresOf(row: Row): string {
+  const { rev, weight, starts, attempts, lost, log, status } = row
+  const { availableAt, readyAt, startedAt, finishedAt, createdAt } = row
+  const since = (time: number) => (time === 0 ? 'null' : time - createdAt)
+  const times = `${since(availableAt)},${since(readyAt)},${since(startedAt)},${since(finishedAt)}`
+  const numbers = `${rev},${weight},${starts},${attempts},${lost},${times}`
+  const more = moreOf(row)
+  // The attempt that runs is not written: it is what the row itself says.
+  const closed = status === 'running' ? log.length - 1 : log.length
+  if (closed <= 0 && more === undefined) return `[${numbers}]`
+  const made = log.slice(0, Math.max(0, closed)).map((each) => packAttempt(each, createdAt))
+  const attemptsMade = JSON.stringify(made)
+  if (more === undefined) return `[${numbers},${attemptsMade}]`
+  return `[${numbers},${attemptsMade},${JSON.stringify(more)}]`
+}
+
+export type Figures = [
+  rev: number,
+  weight: number,
+  starts: number,
+  attempts: number,
+  lost: number,
+  availableAt: number | null,
+  readyAt: number | null,
+  startedAt: number | null,
+  finishedAt: number | null,
+  log?: readonly PackedAttempt[],
+  more?: More,
+]
+
+/** An attempt as a list; what it lacks is left out at the end, or is 0 where more follows. */
+type PackedAttempt = [
+  attempt: number,
+  startedAt: number,
+  queuedMs: number,
+  worker: string,
+  callMs?: number,
+  outcome?: Attempt['outcome'] | 0,
+  code?: string,
+]
+
+function packAttempt(made: Attempt, createdAt: number): PackedAttempt {
+  const { attempt, startedAt, queuedMs, worker, callMs, outcome, code } = made
+  const packed: PackedAttempt = [attempt, startedAt - createdAt, queuedMs, worker]
+  if (callMs === undefined) return packed
+  packed.push(callMs)
+  if (outcome !== undefined || code !== undefined) packed.push(outcome ?? 0)
+  if (code !== undefined) packed.push(code)
+  return packed
+}
+
+function unpackAttempt(packed: PackedAttempt, createdAt: number): Attempt {
+  const [attempt, since, queuedMs, worker, callMs, outcome = 0, code] = packed
+  return {
+    attempt,
+    startedAt: createdAt + since,
+    queuedMs,
+    worker,
+    ...(callMs === undefined ? {} : { callMs }),
+    ...(outcome === 0 ? {} : { outcome }),
+    ...(code === undefined ? {} : { code }),
+  }
+}
+
+/** The attempts that are over. */
+export function attemptsIn([, , , , , , , , , log = []]: Figures, createdAt: number) {
+  return log.length === 0 ? NO_ATTEMPTS : log.map((each) => unpackAttempt(each, createdAt))
+}
+
+export function moreIn([, , , , , , , , , , more = NOTHING_MORE]: Figures): More {
+  return more
+}
+
+/** What most jobs have nothing to say of. */
+function moreOf(row: Row): More | undefined {
+  const { cause, victim, preempted, attemptsBefore, lostBefore, unknown, displaced } = row
+  const { stuck, pass, keepRank, keepMs, parked, inLane } = row
+  const isPlain =
+    cause === undefined &&
+    victim === undefined &&
+    preempted === 0 &&
+    attemptsBefore === 0 &&
+    lostBefore === 0 &&
+    !(unknown || displaced || stuck || keepRank || parked || inLane) &&
+    pass < 0 &&
+    keepMs === 0
+  if (isPlain) return undefined
+  return {
+    cause,
+    victim,
+    preempted: preempted || undefined,
+    attemptsBefore: attemptsBefore || undefined,
+    lostBefore: lostBefore || undefined,
+    unknown: unknown || undefined,
+    displaced: displaced || undefined,
+    stuck: stuck || undefined,
+    pass: pass < 0 ? undefined : pass,
+    keepRank: keepRank || undefined,
+    keepMs: keepMs || undefined,
+    parked: parked || undefined,
+    inLane: inLane || undefined,
+  }
+}
+
+type Rare =
+  | ('cause' | 'victim' | 'preempted' | 'attemptsBefore' | 'lostBefore' | 'unknown')
+  | ('displaced' | 'stuck' | 'pass' | 'keepRank' | 'keepMs' | 'parked' | 'inLane')
+type More = { readonly [Name in Rare]?: Row[Name] | undefined }
+
+/** What jobs agree on, as the text by which it is found again. */
+export const packTerms = (terms: Terms): string => pack(terms)
+export const unpackTerms = (text: string): Terms => unpack(text)
