@@ -133,11 +133,12 @@ function burst(act) {
  *
  * @param {string} command
  * @param {readonly string[]} args
+ * @param {{ timeout?: number }} [options] milliseconds after which it is ended; 0: never
  * @returns {Promise<{ code: number, output: string }>}
  */
-export function collect(command, args) {
+export function collect(command, args, { timeout = 0 } = {}) {
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
+    const child = spawn(command, args, { cwd: root, timeout, stdio: ['ignore', 'pipe', 'pipe'] })
     let output = ''
     const add = (/** @type {unknown} */ chunk) => {
       output += chunk

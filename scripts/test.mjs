@@ -5,6 +5,7 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fetchLaterNode } from './later-node.mjs'
 import { collect, prepare, root, run, say } from './prepare.mjs'
 
 const bin = (/** @type {string[]} */ ...path) => join(root, 'node_modules', ...path)
@@ -13,6 +14,7 @@ const tsc = bin('typescript', 'bin', 'tsc')
 const vitest = bin('vitest', 'vitest.mjs')
 
 await prepare()
+await fetchLaterNode()
 const checks = [
   await check('Formatting and lint', [biome, 'check', '--error-on-warnings', '.']),
   await check('Types', [tsc, '--noEmit', '-p', root]),

@@ -1,5 +1,5 @@
-// Owns starting real processes on one file, for tests: the sources are bundled once, as a child
-// of Node 20 cannot read TypeScript.
+// Owns real processes for tests: sources bundled once, since a child of Node 20 cannot read
+// TypeScript; children that are heard.
 // May never leave a process behind.
 
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -13,15 +13,107 @@ import { root } from '../sources.ts'
 
 export interface Child {
   readonly process: ChildProcess
-  /** Resolves with the line that begins so; rejects if the process ends before. */
+  readonly pid: number
+  /** Resolves with the first line that begins so; rejects if the process ends before. */
   said(start: string): Promise<string>
+  /** Sends it a line. */
+  tell(line: string): void
   /** Everything it has said so far. */
   output(): string
+  /** Its exit code; null when a signal has ended it. */
   readonly ended: Promise<number | null>
 }
 
-export interface Processes {
+export interface StartOptions {
+  readonly args?: readonly string[]
+  /** The program that runs it. Default: the Node.js that runs this test. */
+  readonly node?: string
+  /** What comes before that program: a shell that sets a limit, for instance. */
+  readonly within?: readonly string[]
+}
+
+/** Source files by the name of their bundle, as paths from the root of the repository. */
+export type Entries = Readonly<Record<string, string>>
+
+/** Children for the tests of the file that calls this: they end with each test. */
+export function children(name: string, entries: Entries): Children {
+  const made = new Children(name)
+  beforeAll(() => made.bundle(entries))
+  afterEach(() => made.kill())
+  afterAll(() => made.dispose())
+  return made
+}
+
+export class Children {
   /** Where files and journals may lie. */
+  readonly data: string
+  /** Within the repository, so that a bundle finds the packages that it loads when it runs. */
+  readonly #folder: string
+  readonly #children = new Set<ChildProcess>()
+  #scripts = 0
+
+  constructor(name: string) {
+    this.#folder = mkdtempSync(join(root, 'node_modules', `.ax-${name}-`))
+    this.data = mkdtempSync(join(tmpdir(), `ax-${name}-`))
+  }
+
+  async bundle(entries: Entries): Promise<void> {
+    const paths = Object.entries(entries).map(([name, path]) => [name, resolve(root, path)])
+    await build({
+      configFile: false,
+      logLevel: 'silent',
+      build: {
+        ssr: true,
+        outDir: this.#folder,
+        minify: false,
+        rollupOptions: {
+          input: Object.fromEntries(paths),
+          output: { entryFileNames: '[name].mjs' },
+        },
+      },
+    })
+  }
+
+  /** The place of a bundle. */
+  path(name: string): string {
+    return join(this.#folder, `${name}.mjs`)
+  }
+
+  /** The address of a bundle, quoted for an import. */
+  from(name: string): string {
+    return JSON.stringify(pathToFileURL(this.path(name)).href)
+  }
+
+  /** Writes a script down, beside the bundles that it may import. */
+  script(text: string): string {
+    this.#scripts += 1
+    const path = join(this.#folder, `script-${this.#scripts}.mjs`)
+    writeFileSync(path, text)
+    return path
+  }
+
+  start(path: string, options: StartOptions = {}): Child {
+    const { args = [], node = process.execPath, within = [] } = options
+    const [command, ...rest] = [...within, node, '--no-warnings', path, ...args]
+    const child = spawn(command as string, rest)
+    this.#children.add(child)
+    return heard(child, () => this.#children.delete(child))
+  }
+
+  /** Ends whatever is left of them. */
+  kill(): void {
+    for (const child of this.#children) child.kill('SIGKILL')
+    this.#children.clear()
+  }
+
+  dispose(): void {
+    this.kill()
+    rmSync(this.#folder, { recursive: true, force: true })
+    rmSync(this.data, { recursive: true, force: true })
+  }
+}
+
+export interface Processes {
   readonly data: string
   /**
    * Runs a script in a process of its own. It has `store`, on the file, `note`, which writes a
@@ -30,67 +122,29 @@ export interface Processes {
   start(script: string, file: string, journal: string): Child
 }
 
-/**
- * Children for the tests of this file, which end with each test. A script may import the entries,
- * each a source file by name, as `NAME.mjs` beside it.
- */
-export function processes(entries: Readonly<Record<string, string>> = {}): Processes {
-  // Within the repository, so that the bundle finds the packages that it loads when it runs.
-  const folder = mkdtempSync(join(root, 'node_modules', '.ax-sqlite-'))
-  const data = mkdtempSync(join(tmpdir(), 'ax-sqlite-processes-'))
-  const children: ChildProcess[] = []
-  let scripts = 0
-  beforeAll(() => bundle(folder, entries))
-  afterEach(() => {
-    for (const child of children.splice(0)) child.kill('SIGKILL')
-  })
-  afterAll(() => {
-    rmSync(folder, { recursive: true, force: true })
-    rmSync(data, { recursive: true, force: true })
-  })
-  const start = (script: string, file: string, journal: string): Child => {
-    scripts += 1
-    const path = join(folder, `script-${scripts}.mjs`)
-    writeFileSync(path, headOf(folder, file, journal) + script)
-    const child = spawn(process.execPath, [path])
-    children.push(child)
-    return childOf(child)
+/** Children that are scripts; one may import the entries as `NAME.mjs` beside it. */
+export function processes(entries: Entries = {}): Processes {
+  const ax = 'src/index.ts'
+  const sqlite = 'src/stores/sqlite/index.ts'
+  const made = children('processes', { ax, sqlite, ...entries })
+  const start = (script: string, file: string, journal: string) => {
+    const head = `
+      import { appendFileSync } from 'node:fs'
+      import { AxScheduler } from ${made.from('ax')}
+      import { sqliteStore } from ${made.from('sqlite')}
+      const store = sqliteStore(${JSON.stringify(file)})
+      const note = (text) => appendFileSync(${JSON.stringify(journal)}, text + '\\n')
+    `
+    return made.start(made.script(head + script))
   }
-  return { data, start }
+  return { data: made.data, start }
 }
 
-async function bundle(folder: string, entries: Readonly<Record<string, string>>): Promise<void> {
-  await build({
-    configFile: false,
-    logLevel: 'silent',
-    build: {
-      ssr: true,
-      outDir: folder,
-      minify: false,
-      rollupOptions: {
-        input: {
-          ax: resolve(root, 'src/index.ts'),
-          sqlite: resolve(root, 'src/stores/sqlite/index.ts'),
-          ...entries,
-        },
-        output: { entryFileNames: '[name].mjs' },
-      },
-    },
-  })
+export function linesOf(journal: string): string[] {
+  return readFileSync(journal, 'utf8').trim().split('\n')
 }
 
-function headOf(folder: string, file: string, journal: string): string {
-  const from = (name: string) => JSON.stringify(pathToFileURL(join(folder, name)).href)
-  return `
-    import { appendFileSync } from 'node:fs'
-    import { AxScheduler } from ${from('ax.mjs')}
-    import { sqliteStore } from ${from('sqlite.mjs')}
-    const store = sqliteStore(${JSON.stringify(file)})
-    const note = (text) => appendFileSync(${JSON.stringify(journal)}, text + '\\n')
-  `
-}
-
-function childOf(child: ChildProcess): Child {
+function heard(child: ChildProcess, onEnd: () => void): Child {
   let out = ''
   let isOver = false
   const waiting = new Set<() => void>()
@@ -100,29 +154,39 @@ function childOf(child: ChildProcess): Child {
   }
   child.stdout?.on('data', hear)
   child.stderr?.on('data', hear)
-  const ended = new Promise<number | null>((done) => {
+  // One that was killed reads no more.
+  child.stdin?.on('error', () => {})
+  const ended = new Promise<number | null>((done, fail) => {
+    child.on('error', fail)
     child.on('close', (code) => {
       isOver = true
+      onEnd()
       done(code)
       for (const look of waiting) look()
     })
   })
-  const said = (text: string) =>
+  ended.catch(() => {})
+  const said = (start: string) =>
     new Promise<string>((done, fail) => {
       const look = () => {
-        const lines = out.slice(0, out.lastIndexOf('\n') + 1).split('\n')
-        const line = lines.find((each) => each.startsWith(text))
+        const line = out
+          .split('\n')
+          .slice(0, -1)
+          .find((each) => each.startsWith(start))
         if (line === undefined && !isOver) return
         waiting.delete(look)
-        if (line === undefined) fail(new Error(`it ended without a word of ${text}:\n${out}`))
+        if (line === undefined) fail(new Error(`it ended without a word of ${start}:\n${out}`))
         else done(line)
       }
       waiting.add(look)
       look()
     })
-  return { process: child, said, output: () => out, ended }
-}
-
-export function linesOf(journal: string): string[] {
-  return readFileSync(journal, 'utf8').trim().split('\n')
+  return {
+    process: child,
+    pid: child.pid ?? 0,
+    said,
+    tell: (line) => void child.stdin?.write(`${line}\n`),
+    output: () => out,
+    ended,
+  }
 }

@@ -5,8 +5,14 @@ import { describe, expect, it } from 'vitest'
 import { AxScheduler } from '../../src/index.ts'
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import { linesOf, processes } from './processes.ts'
+import { allEvents, illsOf } from './reading.ts'
 
 const { data, start } = processes()
+
+/** A file of its own, and a journal for what is worth noting. */
+function placesOf(name: string): readonly [file: string, journal: string] {
+  return [join(data, `${name}.db`), join(data, `${name}.txt`)]
+}
 
 const WORKER = `
   const scheduler = new AxScheduler({ store, concurrency: 8 })
@@ -24,7 +30,7 @@ const JOBS = 300
 
 describe('processes on one file', () => {
   it('run every job that is submitted, each of them once', async () => {
-    const [file, journal] = [join(data, 'crowd.db'), join(data, 'crowd.txt')]
+    const [file, journal] = placesOf('crowd')
     const workers = [1, 2, 3].map(() => start(WORKER, file, journal))
     await Promise.all(workers.map(({ said }) => said('started')))
     const submitter = start(
@@ -55,7 +61,7 @@ describe('processes on one file', () => {
   }, 60_000)
 
   it('run the jobs of one that was killed at once, not when its leases run out', async () => {
-    const [file, journal] = [join(data, 'killed.db'), join(data, 'killed.txt')]
+    const [file, journal] = placesOf('killed')
     const script = (body: string) => `
       const scheduler = new AxScheduler({ store, leaseMs: '10m' })
       scheduler.define('work', async ({ payload }) => { ${body} })
@@ -78,5 +84,79 @@ describe('processes on one file', () => {
     expect(await scheduler.job('a')).toMatchObject({ status: 'success', attempts: 1, lost: 1 })
     await scheduler.close()
     expect(linesOf(journal)).toEqual([`1 ${heir.process.pid}`])
+  }, 60_000)
+
+  it('take over from one that was stopped, and refuse what it says when it goes on', async () => {
+    const [file, journal] = placesOf('stopped')
+    const script = (name: string, body: string) => `
+      const scheduler = new AxScheduler({ store, name: '${name}', leaseMs: 1_000 })
+      let goOn
+      const both = new Promise((done) => { goOn = done })
+      let begun = 0
+      scheduler.define('work', async ({ job, signal, submit }) => { ${body} })
+      await scheduler.start()
+      console.log('started')
+      process.on('SIGTERM', () => scheduler.close())
+    `
+    const stopped = start(
+      script(
+        'stopped',
+        `
+          begun += 1
+          console.log('begun ' + begun)
+          if (begun === 2) {
+            process.kill(process.pid, 'SIGSTOP')
+            goOn()
+          }
+          await both
+          if (job.id === 'heeds') {
+            await new Promise((done) => signal.addEventListener('abort', done))
+            console.log('aborted ' + signal.reason.code)
+          } else {
+            const add = submit({ id: 'late', type: 'work' })
+            console.log('submit ' + (await add.then(() => 'stored', ({ code }) => code)))
+          }
+          note(job.id + ' late')
+          return 'late'
+        `,
+      ),
+      file,
+      journal,
+    )
+    await stopped.said('started')
+    const scheduler = new AxScheduler({ store: sqliteStore(file), autoStart: false })
+    const ids = ['heeds', 'does not']
+    const jobs = await scheduler.addJobs(ids.map((id) => ({ id, type: 'work' })))
+    await stopped.said('begun 2')
+    const heir = start(script('heir', `note(job.id + ' heir'); return 'heir'`), file, journal)
+    expect(await Promise.all(jobs.map((job) => job.result()))).toEqual(['heir', 'heir'])
+
+    stopped.process.kill('SIGCONT')
+    expect(await stopped.said('submit')).toBe('submit LEASE_LOST')
+    expect(await stopped.said('aborted')).toBe('aborted LEASE_LOST')
+    for (const { process } of [stopped, heir]) process.kill('SIGTERM')
+    expect(await Promise.all([stopped.ended, heir.ended])).toEqual([0, 0])
+    expect([...linesOf(journal)].sort()).toEqual([
+      'does not heir',
+      'does not late',
+      'heeds heir',
+      'heeds late',
+    ])
+
+    const store = sqliteStore(file)
+    await store.open()
+    const events = await allEvents(store)
+    for (const id of ids) {
+      const story = events.filter(({ job }) => job === id)
+      expect(story.map(({ event }) => event)).toEqual([
+        ...['job:added', 'job:running', 'job:lost', 'job:running', 'job:success'],
+      ])
+      expect(story.at(-1)?.worker ?? story.at(-2)?.worker).toMatch(/^heir:/)
+      expect(await scheduler.job(id)).toMatchObject({ result: 'heir', attempts: 1, lost: 1 })
+    }
+    expect(await scheduler.job('late')).toBe(null)
+    expect(await illsOf(store, file)).toEqual([])
+    await store.close()
+    await scheduler.close()
   }, 60_000)
 })
