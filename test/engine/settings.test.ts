@@ -14,9 +14,9 @@ function spied(inner: Store): { readonly store: Store; readonly types: string[] 
       const value = Reflect.get(target, name) as unknown
       if (typeof value !== 'function') return value
       if (name !== 'configure') return value.bind(target)
-      return (change: Change) => {
-        if ('type' in change) types.push(change.type)
-        return target.configure(change)
+      return (...changes: readonly Change[]) => {
+        for (const change of changes) if ('type' in change) types.push(change.type)
+        return target.configure(...changes)
       }
     },
   })
