@@ -33,7 +33,10 @@ export class Pulse {
   /** Says who is here. Where hints are certain, the store is in this process: once is enough. */
   async start(): Promise<void> {
     this.#live = true
-    await this.announce()
+    await this.#hub.briefly(
+      () => this.announce(),
+      () => this.#worker.isStopping,
+    )
     if (this.#isRemote) this.#arm()
   }
 

@@ -159,9 +159,9 @@ class MemoryStore implements Store {
     })
   }
 
-  async configure(change: Change): Promise<void> {
+  async configure(...changes: readonly Change[]): Promise<void> {
     this.#write(false, () => {
-      this.#set(change)
+      for (const change of changes) this.#set(change)
       this.#board.hintReady = true
       this.#board.hintSettings = true
     })

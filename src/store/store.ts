@@ -128,8 +128,8 @@ export interface Store {
   apply(moves: readonly Move[], tell: boolean): Promise<Told<readonly Moved[]>>
   /** Prolong what a worker holds. `held` is the whole list: see Extend. */
   extend(ask: ExtendAsk, tell: boolean): Promise<Told<ExtendAnswer>>
-  /** Change what is set for all workers. */
-  configure(change: Change): Promise<void>
+  /** Change what is set for all workers: all that is given in one step, in order. */
+  configure(...changes: readonly Change[]): Promise<void>
   /** What is set; schedules in order of name. */
   settings(): Promise<StoredSettings>
   /** Say who is alive and which types it serves, for `ttlMs`; 0 says goodbye. */

@@ -46,6 +46,32 @@ const WORKER_CASES: readonly Case[] = [
   },
 ]
 
+const SETTING_CASES: readonly Case[] = [
+  {
+    name: 'sets all that one call gives, in order',
+    run: async ({ store, expect }) => {
+      await store.configure(
+        { pool: 'p', by: 'start', terms: { concurrency: 1, perWorker: 7 } },
+        { type: 't', setting: { concurrency: 4 } },
+        { pool: 'p', by: 'start', terms: { concurrency: 2 } },
+        { pool: 'q', by: 'operator', terms: { paused: true } },
+        { ageing: { everyMs: 1_000, ceiling: 80 } },
+        { schedule: 's', row: row('s') },
+      )
+      const { pools, types, ageing, schedules } = await store.settings()
+      expect(pools).toMatchObject({
+        p: { start: { concurrency: 2, perWorker: 7 }, operator: {} },
+        q: { start: {}, operator: { paused: true } },
+      })
+      expect(types.t?.concurrency).toBe(4)
+      expect(ageing).toEqual({ everyMs: 1_000, ceiling: 80 })
+      expect(schedules.map(nameOf)).toEqual(['s'])
+      await store.configure()
+      expect((await store.settings()).schedules.map(nameOf)).toEqual(['s'])
+    },
+  },
+]
+
 const SCHEDULE_CASES: readonly Case[] = [
   {
     name: 'answers the schedules whose instant has come, and when the next one does',
@@ -234,6 +260,7 @@ const SELF_CASES: readonly Case[] = [
 
 export const SELF_AND_SCHEDULE_CASES: readonly Case[] = [
   ...WORKER_CASES,
+  ...SETTING_CASES,
   ...SCHEDULE_CASES,
   ...SELF_CASES,
 ]

@@ -71,7 +71,9 @@ export function modelStore({ now, rules }: ModelOptions): ModelStore {
         return results.map((result, index) => moved(world, moves[index]?.id ?? '', result))
       }),
     extend: async (ask, tell) => told(world, tell, () => extendLeases(world, ask)),
-    configure: async (change) => configure(world, change),
+    configure: async (...changes) => {
+      for (const change of changes) configure(world, change)
+    },
     settings: async () => ({
       pools: Object.fromEntries(world.pools),
       types: Object.fromEntries(world.types),

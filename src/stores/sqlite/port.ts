@@ -123,8 +123,10 @@ export class SqliteStore implements Store {
     return this.#write(tell, (board) => extend(board, ask), ask.held.length)
   }
 
-  async configure(change: Change): Promise<void> {
-    await this.#write(false, (board) => configure(board, change))
+  async configure(...changes: readonly Change[]): Promise<void> {
+    await this.#write(false, (board) => {
+      for (const change of changes) configure(board, change)
+    })
   }
 
   async settings() {
