@@ -51,6 +51,7 @@ const SPARED_MS = 3
 
 const CALLS: readonly CallName[] = [
   'insert',
+  'replace',
   'lease',
   'overdue',
   'apply',
