@@ -81,9 +81,9 @@ function tell(error: unknown): ExitCode {
       process.stderr.write(`${before}${error.message}${more}\n`)
       return EXIT.usage
     }
-    if (error.code === 'LEASE_LOST') {
+    if (error.code === 'LEASE_LOST' || error.code === 'CANCELLED') {
       process.stderr.write(`${error.message}\n`)
-      return EXIT.failed
+      return error.code === 'CANCELLED' ? EXIT.interrupted : EXIT.failed
     }
   }
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error)

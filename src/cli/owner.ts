@@ -35,14 +35,15 @@ export async function openLookout(store: Store): Promise<AxScheduler> {
 }
 
 /**
- * Resolves once this process owns the run; undefined if another one does. `name` is that of the
- * scheduler, which no other has.
+ * Resolves once this process owns the run; undefined if another one does, or this one is to stop.
+ * `name` is that of the scheduler, which no other has.
  */
 export async function own(
   scheduler: AxScheduler,
   name: string,
   store: Store,
   run: RunRef,
+  stop: AbortSignal,
 ): Promise<Ownership | undefined> {
   let owned: Ownership | undefined
   const isOwned = new Promise<void>((granted) => {
@@ -64,7 +65,8 @@ export async function own(
     if (owned !== undefined) return owned
     const { status, lease } = await headOf(store, run)
     const isMine = lease?.holder.startsWith(`${name}:`) === true
-    if (!isMine && status !== 'ready' && status !== 'pending') return undefined
+    if (isMine) continue
+    if (stop.aborted || (status !== 'ready' && status !== 'pending')) return undefined
   }
 }
 

@@ -44,9 +44,8 @@ export function planOf(flow: Flow, run: RunRef, stored: readonly StoredJob[]): P
 
 /** Not one that a function has submitted while it ran: that is named otherwise than its type. */
 function isOfFile(job: StoredJob, run: RunRef): boolean {
-  return (
-    job.type === `${run.flow}/${job.id.slice(run.prefix.length)}` && isDefinition(payloadOf(job))
-  )
+  const name = job.id.slice(run.prefix.length)
+  return job.type === typeOf(run.flow, name) && isDefinition(payloadOf(job))
 }
 
 function refuseMisfit(flow: Flow, run: RunRef, known: ReadonlyMap<string, StoredJob>): void {

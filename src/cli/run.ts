@@ -77,7 +77,7 @@ async function attend(
   })
   let hasEnded = false
   try {
-    const owned = await own(runner.scheduler, runner.name, store, run)
+    const owned = await own(runner.scheduler, runner.name, store, run, interrupts.drain)
     if (owned !== undefined) {
       const start = (execution: Execution) => {
         isServing = true
@@ -116,8 +116,9 @@ async function find(
 async function choose(
   scheduler: AxScheduler,
   flow: Flow,
-  { store, fresh, screen }: RunOptions,
+  options: RunOptions,
 ): Promise<{ readonly run: RunRef; readonly isNew: boolean }> {
+  const { store, fresh, screen } = options
   await giveUpOld(scheduler, store)
   const latest = await latestRun(scheduler, flow.name)
   const isOver = latest === undefined || latest.head.status === 'success'
@@ -129,13 +130,16 @@ async function choose(
       screen.print([`Giving up run ${latest.run.number} of ${flow.name}, which is not finished.`])
     }
     await giveUp(scheduler, store, latest.run)
-    await released(store, latest.run, screen)
+    await released(latest.run, options)
   }
   return { run: await newRun(scheduler, flow.name, latest?.run.number ?? 0), isNew: true }
 }
 
 /** Waits until no process holds a job of the run, and ends what a process that died has left. */
-async function released(store: Store, run: RunRef, screen: Screen): Promise<readonly StoredJob[]> {
+async function released(
+  run: RunRef,
+  { store, screen, interrupts }: RunOptions,
+): Promise<readonly StoredJob[]> {
   const since = Date.now()
   let isTold = false
   for (;;) {
@@ -147,6 +151,7 @@ async function released(store: Store, run: RunRef, screen: Screen): Promise<read
       if (count > 0) screen.print([leftOverNotice(count)])
       return jobs
     }
+    if (interrupts.abort.aborted) throw new AxError('CANCELLED', 'Interrupted while waiting.')
     if (!isTold && Date.now() - since > PATIENCE_MS) {
       isTold = true
       screen.print([`Waiting for ${jobCount(held.length)} that another process still holds.`])
@@ -196,7 +201,7 @@ async function carryOut(
     await untilOver(runner, watch, interrupts, options.drain, signal)
     const interrupted = interrupts.drain.aborted
     if (interrupted && runner.running > 0) await scheduler.close({ drainMs: 0 })
-    else await released(store, run, screen)
+    else await released(run, options)
     await watch.end()
     if (signal.aborted && !interrupted) throw await takenAway(store, run)
     const jobs = await reportJobs(reader, store, view, flow, interrupted)
@@ -222,9 +227,9 @@ async function prepare(
   run: RunRef,
   { context }: Ownership,
   scheduler: AxScheduler,
-  { store, screen }: RunOptions,
+  options: RunOptions,
 ): Promise<boolean> {
-  const found = await released(store, run, screen)
+  const found = await released(run, options)
   const { submit, replaces } = planOf(flow, run, found)
   if (submit.length + replaces.length > 0) await context.submit(submit, { replaces })
   // Once more, as long as that brings something: a job may stand before the one it depends on.

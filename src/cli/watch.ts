@@ -40,12 +40,14 @@ export function startWatch(
   const { tell, told } = lineTeller(scheduler, view, screen)
   const stop = new AbortController()
   let seen = after
+  let hasChanged = false
   let wake = () => {}
   const take = (event: JobEvent): void => {
     seen = event.seq
     if (!event.job.startsWith(view.prefix)) return
     const row = fold(view, event)
     if (!screen.isLive && isTold(event)) tell(row, event)
+    hasChanged = true
     wake()
   }
   const reading = (async () => {
@@ -70,7 +72,10 @@ export function startWatch(
       if (!screen.isLive) screen.print([text])
     },
     async over() {
-      while (!(await isOver(scheduler, view))) {
+      for (;;) {
+        hasChanged = false
+        if (await isOver(scheduler, view)) return
+        if (hasChanged) continue
         await new Promise<void>((resolve) => {
           const timer = setTimeout(resolve, EXPLAIN_MS)
           wake = () => {

@@ -42,6 +42,7 @@ export interface Cut {
 
 const CALLS: readonly CallName[] = [
   'insert',
+  'replace',
   'lease',
   'overdue',
   'apply',
