@@ -296,6 +296,10 @@ export class Session {
   /** The end of the transaction, just before it is committed. True if anything was written. */
   finish(): boolean {
     this.flush()
+    for (const line of this.#emptied) {
+      this.run('dropLine', line)
+      this.connection.forgetLines()
+    }
     for (const batch of entriesOf(this.#unlogged)) {
       this.run('addBatch', batch.first, batch.last, batch.at, batch.entries)
     }
@@ -331,11 +335,6 @@ export class Session {
     this.#tallies.clear()
     if (sums.length > FEW) this.run('addTallies', JSON.stringify(sums))
     else for (const [line, ...changes] of sums) this.run('addTally', ...changes, line as number)
-    for (const line of this.#emptied) {
-      this.run('dropLine', line)
-      this.connection.forgetLines()
-    }
-    this.#emptied.clear()
   }
 }
 
