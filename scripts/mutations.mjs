@@ -228,8 +228,8 @@ export const MUTATIONS = [
   {
     name: 'an urgent job starts beside its victim',
     file: 'store/memory/pick.ts',
-    find: 'else if ((queue.heap.peek() as JobRecord).has.victim === undefined) return queue',
-    replace: 'else if (queue.heap.size > 0) return queue',
+    find: 'else if ((line.heap.peek() as JobRecord).has.victim === undefined) return line',
+    replace: 'else if (line.heap.size > 0) return line',
   },
   {
     name: 'an urgent job evicts one after the other',
