@@ -32,6 +32,7 @@ export type {
   ScheduleOptions,
   Snapshot,
   StandardSchemaV1,
+  SubmitOptions,
   TypePolicy,
 } from './core/types.ts'
 export type { JobZombie, ZombieRecord } from './core/zombie.ts'

@@ -9,12 +9,15 @@ import { load } from './load.ts'
 import { openScreen } from './progress.ts'
 import { endLines } from './render.ts'
 import { runFlow } from './run.ts'
+import { openStore } from './store.ts'
 
 export interface RunOptions {
   readonly concurrency?: number
   /** Milliseconds. */
   readonly drain: number
   readonly json?: boolean
+  readonly store?: string
+  readonly fresh?: boolean
 }
 
 export async function runCommand(file: string, options: RunOptions): Promise<ExitCode> {
@@ -23,10 +26,15 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   // Nobody reads any more: what the jobs came to decides the exit code all the same.
   process.stdout.on('error', () => {})
   const flow = toFlow(await load(file))
+  const { concurrency, drain, fresh = false } = options
+  const { store, isDurable } = await openStore(options.store)
   const screen = openScreen(options.json ? process.stderr : process.stdout, process.env)
   const interrupts = listenForInterrupts()
   try {
-    const report = await runFlow(flow, { ...options, screen, interrupts })
+    const report = await runFlow(flow, {
+      ...(concurrency === undefined ? {} : { concurrency }),
+      ...{ store, isDurable, drain, fresh, screen, interrupts },
+    })
     if (options.json) process.stdout.write(`${JSON.stringify(report, null, 2)}\n`)
     else screen.print([...(screen.isLive ? [] : ['']), ...endLines(report, screen.look())])
     if (report.ok) return EXIT.success
@@ -34,5 +42,6 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   } finally {
     screen.end()
     interrupts.end()
+    await store.close()
   }
 }

@@ -14,7 +14,8 @@ export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 export const EXIT_CODES = `
 Exit codes:
     0  every job succeeded
-    1  a job failed, was cancelled, or never became ready
-    2  the command or the flow file is wrong; nothing was started
+    1  a job failed, was cancelled, or never became ready; or the run was taken away from this
+       process by another one
+    2  the command, the flow file or the store cannot be used; nothing was started
     3  an internal error of ax, or an error that a module threw outside of any job
   130  interrupted before every job had succeeded (Ctrl-C, SIGTERM, SIGHUP)`

@@ -9,14 +9,28 @@ import { isAxError } from '../core/errors.ts'
 import { runCommand } from './command.ts'
 import { EXIT, EXIT_CODES, type ExitCode } from './exit.ts'
 import { FlowFault } from './problems.ts'
+import { DEFAULT_STORE } from './store.ts'
 
 const ABOUT_RUNS = `
-The state of a run is kept in memory for now: a run does not outlive its process, and the same
-command starts from the beginning. Ctrl-C lets running jobs end and starts no others; once more
-aborts them; a third time leaves at once.`
+A run is kept in ${DEFAULT_STORE} under the current folder. If it ends before every job has
+succeeded, for a failure, Ctrl-C or a crash, the same command resumes it: only what is left runs,
+and what failed is tried again. Once it has finished, the same command begins a new run; --fresh
+begins one at any time. While a run is running, a second call only follows it.
 
-/** What the scheduler refuses is wrong with the flow, not with ax. */
-const REFUSALS: readonly string[] = ['INVALID_JOB', 'INVALID_OPTION', 'CYCLE', 'TOO_LARGE']
+Ctrl-C lets running jobs end and starts no others; once more aborts them; a third time leaves at
+once.`
+
+/** What is refused is wrong with the call, not with ax: how the message begins that says so. */
+const BEFORE: Readonly<Record<string, string>> = {
+  INVALID_JOB: 'This flow cannot run: ',
+  CYCLE: 'This flow cannot run: ',
+  TOO_LARGE: 'This flow cannot run: ',
+  KEY_TAKEN: 'This flow cannot run: ',
+  INVALID_OPTION: 'This cannot run: ',
+  STORE_UNAVAILABLE: 'The store cannot be used: ',
+}
+
+const WITHOUT_STORE = '\nOr use --store memory: then nothing outlives the process.'
 
 process.on('uncaughtException', giveUp)
 process.exitCode = await main(process.argv.slice(2))
@@ -37,6 +51,8 @@ async function main(args: readonly string[]): Promise<ExitCode> {
     .argument('<flow>', 'a file: YAML, JSON, or a JavaScript module with a default export')
     .option('-c, --concurrency <n>', "how many jobs of the pool 'default' run at once", count)
     .option('--drain <duration>', 'how long running jobs may go on after Ctrl-C', duration, 30_000)
+    .option('--fresh', 'begin a new run, and give up the latest one if it is not finished')
+    .option('--store <where>', `a file, or 'memory': nothing survives (default: ${DEFAULT_STORE})`)
     .option('--json', 'print one JSON document at the end; progress goes to standard error')
     .addHelpText('after', `${ABOUT_RUNS}\n${EXIT_CODES}`)
     .action(async (file: string, options: Parameters<typeof runCommand>[1]) => {
@@ -58,9 +74,17 @@ function tell(error: unknown): ExitCode {
     process.stderr.write(`${error.message}\n`)
     return EXIT.usage
   }
-  if (isAxError(error) && REFUSALS.includes(error.code)) {
-    process.stderr.write(`This flow cannot run: ${error.message}\n`)
-    return EXIT.usage
+  if (isAxError(error)) {
+    const before = BEFORE[error.code]
+    if (before !== undefined) {
+      const more = error.code === 'STORE_UNAVAILABLE' ? WITHOUT_STORE : ''
+      process.stderr.write(`${before}${error.message}${more}\n`)
+      return EXIT.usage
+    }
+    if (error.code === 'LEASE_LOST' || error.code === 'CANCELLED') {
+      process.stderr.write(`${error.message}\n`)
+      return error.code === 'CANCELLED' ? EXIT.interrupted : EXIT.failed
+    }
   }
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
   process.stderr.write(`This is an error of ax itself, please report it.\n${text}\n`)

@@ -121,7 +121,8 @@ function bar(view: View, look: Look): string {
 function runningLine(row: Row, now: number, width: number, look: Look): string {
   const name = padEnd(cut(oneLine(row.name), width), width)
   const elapsed = padStart(showMs(now - row.since), 8)
-  const attempt = row.allowed > 1 ? `  attempt ${row.attempt}/${row.allowed}` : ''
+  const most = Math.max(row.allowed, row.attempt)
+  const attempt = most > 1 ? `  attempt ${row.attempt}/${most}` : ''
   const share = row.progress === undefined ? '' : `  ${Math.floor(row.progress * 100)} %`
   const rest = cut(`${name}  ${elapsed}${attempt}${share}`, look.columns - 2)
   return `${paint(look, 'blue', SIGNS.running)} ${rest}`
@@ -147,7 +148,8 @@ export function isTold(event: JobEvent): boolean {
  * `why` is the job's latest error, for a transition that has one.
  */
 export function eventLine(view: View, row: Row, event: JobEvent, why: string | undefined): string {
-  const attempt = event.attempt > 0 ? `attempt ${event.attempt}/${row.allowed}` : ''
+  const most = Math.max(row.allowed, event.attempt)
+  const attempt = event.attempt > 0 ? `attempt ${event.attempt}/${most}` : ''
   const parts = [
     clockTime(event.at),
     padEnd(oneLine(row.name), Math.min(view.nameWidth, 40)),
@@ -296,8 +298,16 @@ function closingLine(report: RunReport, look: Look): string {
     ...count(unfinished, 'not finished'),
     `${named('success').length} of ${total} succeeded`,
   ]
-  const how = report.interrupted ? `interrupted after ${took}` : `ended after ${took}`
-  return paint(look, report.interrupted ? 'yellow' : 'red', `${flow}: ${how}: ${parts.join(', ')}.`)
+  const stopped = report.followed ? 'followed for' : 'interrupted after'
+  const how = report.interrupted ? `${stopped} ${took}` : `ended after ${took}`
+  const text = `${flow}: ${how}: ${parts.join(', ')}.${nextStep(report)}`
+  return paint(look, report.interrupted ? 'yellow' : 'red', text)
+}
+
+/** What the people who see that may do about it. */
+function nextStep({ run, resumable, followed, interrupted }: RunReport): string {
+  if (followed && interrupted) return ` Run ${run} goes on in its own process.`
+  return resumable ? ' Run the same command again to resume it.' : ''
 }
 
 function count(number: number, word: string): string[] {

@@ -7,10 +7,16 @@ import { nameOf, type View } from './view.ts'
 
 export interface RunReport {
   readonly flow: string
-  readonly run: string
+  readonly run: number
+  /** Some of it had been done by an earlier process. */
+  readonly resumed: boolean
+  /** Another process runs it, and this one has only watched. */
+  readonly followed: boolean
   /** True if every job succeeded. */
   readonly ok: boolean
   readonly interrupted: boolean
+  /** The same command goes on with what is left. */
+  readonly resumable: boolean
   readonly ms: number
   readonly jobs: readonly JobReport[]
 }
@@ -47,7 +53,8 @@ export function reportJob(job: Job, view: View, reason: string | undefined): Job
     id: job.id,
     state: job.status,
     attempts: job.attempts,
-    allowed: job.retries + 1,
+    // A run that was resumed has given it more.
+    allowed: Math.max(job.retries + 1, job.attempts),
     queuedMs: log.reduce((sum, each) => sum + each.queuedMs, 0),
     ranMs: log.reduce((sum, each) => sum + (each.callMs ?? 0), 0),
     failures,

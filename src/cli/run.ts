@@ -1,23 +1,41 @@
-// Owns one run of a flow: its jobs are handed to a scheduler, watched, and reported.
+// Owns one call of `ax run`: begins a run, resumes one, or follows one that another process runs.
 // May never hold a rule about jobs: what runs when, and again, is the scheduler's business.
 
 import { rmSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { hasEnded } from '../core/job.ts'
-import type { JobContext, JobInput, PoolOptions, TypePolicy } from '../core/types.ts'
-import { AxScheduler, memoryStore } from '../index.ts'
-import { systemRuntime } from '../kit/runtime.ts'
-import { DEFAULT_POOL, type Flow, type FlowJob } from './flow.ts'
+import { AxError } from '../core/errors.ts'
+import { hasEnded, type StoredJob } from '../core/job.ts'
+import { viewOf } from '../core/view.ts'
+import type { AxScheduler, Store } from '../index.ts'
+import { aborted, type Execution, openRunner, type Runner, untilOver } from './execute.ts'
+import type { Flow } from './flow.ts'
 import type { Interrupts } from './interrupts.ts'
+import { nap, type Ownership, openLookout, openReader, own, runsElsewhere } from './owner.ts'
+import { planOf } from './plan.ts'
 import type { Screen } from './progress.ts'
 import { type JobReport, type RunReport, reportJob } from './report.ts'
-import { byName, nameOf, newView, reasonOf, type View } from './view.ts'
-import { abortingNotice, startWatch, stoppingNotice, type Watch } from './watch.ts'
-import { perform } from './work.ts'
+import {
+  giveUp,
+  giveUpOld,
+  headOf,
+  isGivenUp,
+  jobsOf,
+  latestRun,
+  newRun,
+  type RunRef,
+} from './runs.ts'
+import { endLeftOver } from './shell.ts'
+import { byName, newView, reasonOf, seed, type View } from './view.ts'
+import { endOfLog, startWatch } from './watch.ts'
 
 export interface RunOptions {
+  readonly store: Store
+  /** The store outlives this process. */
+  readonly isDurable: boolean
+  /** Begin a new run, whatever became of the latest one. */
+  readonly fresh: boolean
   /** Of the pool `default`, whatever the flow says. */
   readonly concurrency?: number
   /** How long running jobs may go on after an interrupt, in milliseconds. */
@@ -26,152 +44,284 @@ export interface RunOptions {
   readonly interrupts: Interrupts
 }
 
-/** The records of a run are read when it is over, however long it takes. */
-const KEEP = { success: '3650d', failed: '3650d', cancelled: '3650d' }
+/** Between two looks at a run that another process runs. */
+const LOOK_MS = 100
 
-/** Runs every job of a flow to its end, or until it is interrupted, and tells what came of it. */
+/** Waiting for less than this needs no explanation. */
+const PATIENCE_MS = 1_000
+
+/** Carries a run of the flow to its end, or until it is interrupted, and tells what came of it. */
 export async function runFlow(flow: Flow, options: RunOptions): Promise<RunReport> {
   const startedAt = Date.now()
-  const run = newRunId(new Date(startedAt))
-  const view = newView(flow, `${flow.name}#${run}/`, startedAt)
+  for (let fresh = options.fresh; ; fresh = false) {
+    const report = await attend(flow, { ...options, fresh }, startedAt)
+    if (report !== undefined) return report
+    options.screen.print([`The process that ran ${flow.name} has died: this one goes on with it.`])
+  }
+}
+
+/** Undefined: the process that was followed has died. */
+async function attend(
+  flow: Flow,
+  options: RunOptions,
+  startedAt: number,
+): Promise<RunReport | undefined> {
+  const { store, screen, interrupts } = options
+  const { run, isTaken } = await find(flow, options)
+  if (isTaken) return follow(flow, run, options, startedAt)
+  let isServing = false
+  const runner = openRunner(flow, store, options.concurrency, (text) => {
+    // While a run stops, its jobs are meant to wait.
+    const isCalm = isServing && !interrupts.drain.aborted
+    if (isCalm) screen.print([byName({ prefix: run.prefix, flow: flow.name }, text)])
+  })
+  let hasEnded = false
+  try {
+    const owned = await own(runner.scheduler, runner.name, store, run, interrupts.drain)
+    if (owned !== undefined) {
+      const start = (execution: Execution) => {
+        isServing = true
+        runner.serve(execution)
+      }
+      const report = await carryOut(flow, run, owned, { ...options, runner, start }, startedAt)
+      hasEnded = report.ok || !report.isOpen
+      return report.told
+    }
+  } finally {
+    // An end that was said is written first; else the head goes back as it was.
+    await runner.scheduler.close(hasEnded ? {} : { drainMs: 0 })
+  }
+  return follow(flow, run, options, startedAt)
+}
+
+/** The run to carry out or to follow, before anything of it is touched. */
+async function find(
+  flow: Flow,
+  options: RunOptions,
+): Promise<{ readonly run: RunRef; readonly isTaken: boolean }> {
+  const { store } = options
+  const lookout = await openLookout(store)
+  try {
+    const { run, isNew } = await choose(lookout, flow, options)
+    const isTaken = await runsElsewhere(store, run)
+    // An edited file that does not fit is refused, and leaves all as it is.
+    if (!isTaken && !isNew) planOf(flow, run, await jobsOf(store, run))
+    return { run, isTaken }
+  } finally {
+    await lookout.close({ drainMs: 0 })
+  }
+}
+
+/** The run that this call is about: the latest one, unless that is over, or a new one is wanted. */
+async function choose(
+  scheduler: AxScheduler,
+  flow: Flow,
+  options: RunOptions,
+): Promise<{ readonly run: RunRef; readonly isNew: boolean }> {
+  const { store, fresh, screen } = options
+  await giveUpOld(scheduler, store)
+  const latest = await latestRun(scheduler, flow.name)
+  const isOver = latest === undefined || latest.head.status === 'success'
+  if (latest !== undefined && !isOver && !fresh && !isGivenUp(latest.head)) {
+    return { run: latest.run, isNew: false }
+  }
+  if (latest !== undefined && !isOver) {
+    if (!isGivenUp(latest.head)) {
+      screen.print([`Giving up run ${latest.run.number} of ${flow.name}, which is not finished.`])
+    }
+    await giveUp(scheduler, store, latest.run)
+    await released(latest.run, options)
+  }
+  return { run: await newRun(scheduler, flow.name, latest?.run.number ?? 0), isNew: true }
+}
+
+/** Waits until no process holds a job of the run, and ends what a process that died has left. */
+async function released(
+  run: RunRef,
+  { store, screen, interrupts }: RunOptions,
+): Promise<readonly StoredJob[]> {
+  const since = Date.now()
+  let isTold = false
+  for (;;) {
+    const jobs = await jobsOf(store, run)
+    const held = jobs.filter(({ lease }) => lease !== undefined)
+    if (held.length === 0) {
+      const ended = await Promise.all(jobs.map((job) => endLeftOver(viewOf(job))))
+      const count = ended.filter((isEnded) => isEnded).length
+      if (count > 0) screen.print([leftOverNotice(count)])
+      return jobs
+    }
+    if (interrupts.abort.aborted) throw new AxError('CANCELLED', 'Interrupted while waiting.')
+    if (!isTold && Date.now() - since > PATIENCE_MS) {
+      isTold = true
+      screen.print([`Waiting for ${jobCount(held.length)} that another process still holds.`])
+    }
+    await nap(LOOK_MS / 2)
+  }
+}
+
+function leftOverNotice(count: number): string {
+  const what = count === 1 ? 'a command' : `${count} commands`
+  return `Ended ${what} that a process which died had left behind.`
+}
+
+function jobCount(count: number): string {
+  return count === 1 ? '1 job' : `${count} jobs`
+}
+
+interface Carried {
+  readonly ok: boolean
+  /** Some job has not ended: the run is handed back. */
+  readonly isOpen: boolean
+  readonly told: RunReport
+}
+
+/** Runs what is left of a run that this process owns. */
+async function carryOut(
+  flow: Flow,
+  run: RunRef,
+  owned: Ownership,
+  options: RunOptions & { readonly runner: Runner; start(execution: Execution): void },
+  startedAt: number,
+): Promise<Carried> {
+  const { store, screen, interrupts, runner } = options
+  const { scheduler } = runner
+  const { signal } = owned.context
+  const resumed = await prepare(flow, run, owned, scheduler, options)
   const scratch = await mkdtemp(join(tmpdir(), 'ax-run-'))
   const leave = () => rmSync(scratch, { recursive: true, force: true })
   process.on('exit', leave)
-  const scheduler = openScheduler(flow, view, options)
-  const watch = startWatch(scheduler, view, options.screen)
+  const after = await endOfLog(store)
+  const view = viewOfRun(flow, run, await jobsOf(store, run), startedAt)
+  if (resumed) screen.print([resumingNotice(run, view)])
+  const reader = openReader(store)
+  const watch = startWatch(reader, view, screen, after, scheduler)
   try {
-    for (const job of flow.jobs) define(scheduler, flow, job, view, scratch)
-    await scheduler.addJobs(flow.jobs.map((job) => toInput(flow, job, view, run)))
-    await untilOver(scheduler, view, watch, options)
+    options.start({ flow, run, view, scratch })
+    await untilOver(runner, watch, interrupts, options.drain, signal)
+    const interrupted = interrupts.drain.aborted
+    if (interrupted && runner.running > 0) await scheduler.close({ drainMs: 0 })
+    else await released(run, options)
     await watch.end()
-    const jobs = await reportJobs(scheduler, view, options.interrupts.drain.aborted)
+    if (signal.aborted && !interrupted) throw await takenAway(store, run)
+    const jobs = await reportJobs(reader, store, view, flow, interrupted)
     const ok = jobs.every(({ state }) => state === 'success')
-    const interrupted = options.interrupts.drain.aborted
-    return { flow: flow.name, run, ok, interrupted, ms: Date.now() - startedAt, jobs }
+    const isOpen = jobs.some(({ state }) => !hasEnded(state))
+    if (ok) owned.end()
+    else if (!isOpen) owned.end(failure(jobs))
+    const resumable = options.isDurable && !ok
+    const how = { resumed, followed: false, ok, interrupted, resumable }
+    const told = { flow: flow.name, run: run.number, ...how, ms: Date.now() - startedAt, jobs }
+    return { ok, isOpen, told }
   } finally {
     await watch.end()
-    await scheduler.close({ drainMs: 0 })
+    await reader.close({ drainMs: 0 })
     process.off('exit', leave)
     leave()
   }
 }
 
-/** Sorts by time and can be read: `20260518-093000-k3f9`. */
-function newRunId(now: Date): string {
-  const [date = '', time = ''] = now.toISOString().slice(0, 19).split('T')
-  const chance = Math.floor(Math.random() * 36 ** 4).toString(36)
-  return `${date.replaceAll('-', '')}-${time.replaceAll(':', '')}-${chance.padStart(4, '0')}`
-}
-
-/** Pools and types carry the flow's name, so that flows that share a store do not share them. */
-function openScheduler(flow: Flow, view: View, options: RunOptions): AxScheduler {
-  const { concurrency, screen, interrupts } = options
-  const pools: Record<string, PoolOptions> = {}
-  for (const [name, pool] of Object.entries(flow.pools)) pools[poolOf(flow, name)] = pool
-  if (concurrency !== undefined) pools[poolOf(flow, DEFAULT_POOL)] = { concurrency }
-  // While a run stops, its jobs are meant to wait.
-  const say = (_: object, message = '') => {
-    if (!interrupts.drain.aborted) screen.print([byName(view, message)])
-  }
-  return new AxScheduler({
-    store: memoryStore(),
-    pools,
-    keep: KEEP,
-    name: 'ax run',
-    logger: { info() {}, warn: say, error: say },
-  })
-}
-
-function poolOf(flow: Flow, pool: string): string {
-  return `${flow.name}/${pool}`
-}
-
-function typeOf(flow: Flow, job: FlowJob): string {
-  return `${flow.name}/${job.name}`
-}
-
-function define(
-  scheduler: AxScheduler,
+/** Has the store say of the run what the flow says. True if some of it was there already. */
+async function prepare(
   flow: Flow,
-  job: FlowJob,
-  view: View,
-  scratch: string,
-): void {
-  const place = { folder: flow.folder, scratch }
-  const { retries = 0, backoff } = job.settings
-  // A function cannot be stored with a job: it belongs to the type.
-  const policy: TypePolicy = typeof backoff === 'function' ? { retries, backoff } : {}
-  const handler = (context: JobContext) => perform(job.work, named(context, view), place)
-  scheduler.define(typeOf(flow, job), policy, handler)
-}
-
-/** The context of an attempt, with the results of its dependencies by the names in the flow. */
-function named(context: JobContext, view: View): JobContext {
-  const deps: Record<string, unknown> = Object.create(null)
-  for (const [id, result] of Object.entries(context.deps)) deps[nameOf(view, id)] = result
-  return {
-    job: context.job,
-    payload: context.payload,
-    attempt: context.attempt,
-    signal: context.signal,
-    idempotencyKey: context.idempotencyKey,
-    deps,
-    progress: (value) => context.progress(value),
-    submit: (jobs) => context.submit(jobs),
-  }
-}
-
-function toInput(flow: Flow, job: FlowJob, view: View, run: string): JobInput {
-  const { backoff, ...settings } = job.settings
-  return {
-    ...settings,
-    ...(backoff === undefined || typeof backoff === 'function' ? {} : { backoff }),
-    id: view.prefix + job.name,
-    type: typeOf(flow, job),
-    flow: `${flow.name}#${run}`,
-    pool: poolOf(flow, job.pool),
-    deps: job.deps.map(({ name, on }) => ({ id: view.prefix + name, on })),
-    ...(job.depMode === undefined ? {} : { depMode: job.depMode }),
-  }
-}
-
-/** Until nothing can happen any more, or somebody has interrupted the run and it has stopped. */
-async function untilOver(
+  run: RunRef,
+  { context }: Ownership,
   scheduler: AxScheduler,
-  view: View,
-  watch: Watch,
-  { interrupts, drain }: RunOptions,
-): Promise<void> {
-  await Promise.race([scheduler.idle(), aborted(interrupts.drain)])
-  if (!interrupts.drain.aborted) return
-  const closed = scheduler.close({ drainMs: drain })
-  if (view.running.size > 0) watch.notice(stoppingNotice(view.running.size, drain))
-  await Promise.race([closed, aborted(interrupts.abort), after(drain)])
-  if (view.running.size > 0) watch.notice(abortingNotice(view.running.size))
-  await scheduler.close({ drainMs: 0 })
+  options: RunOptions,
+): Promise<boolean> {
+  const found = await released(run, options)
+  const { submit, replaces } = planOf(flow, run, found)
+  if (submit.length + replaces.length > 0) await context.submit(submit, { replaces })
+  // Once more, as long as that brings something: a job may stand before the one it depends on.
+  while ((await scheduler.retryWhere({ flow: run.id })) > 0) context.signal.throwIfAborted()
+  return found.length > 0
 }
 
-function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve()
-  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+function viewOfRun(flow: Flow, run: RunRef, jobs: readonly StoredJob[], startedAt: number): View {
+  const view = newView({ ...flow, jobs: [] }, run.prefix, startedAt)
+  for (const job of jobs) seed(view, job)
+  return view
 }
 
-function after(ms: number): Promise<void> {
-  return new Promise((resolve) => systemRuntime.after(ms, resolve, { ref: false }))
+function resumingNotice(run: RunRef, { rows, counts }: View): string {
+  const done = `${counts.success} of ${rows.size} jobs`
+  return `Resuming run ${run.number} of ${run.flow}: ${done} are done.`
 }
 
-/** Every job of the run, in order of submission. */
+/** Who has taken the run away from this process: somebody who started over, or time. */
+async function takenAway(store: Store, run: RunRef): Promise<AxError> {
+  const isOver = isGivenUp(viewOf(await headOf(store, run)))
+  const why = isOver
+    ? 'it was given up by another process, which started over'
+    : 'this process was stopped for so long that another one has taken it over'
+  const text = `Run ${run.number} of ${run.flow} is no longer run here: ${why}.`
+  return new AxError('LEASE_LOST', text, { run: run.number })
+}
+
+function failure(reports: readonly JobReport[]): AxError {
+  const missing = reports.filter(({ state }) => state !== 'success').length
+  const text = `${missing} of ${jobCount(reports.length)} did not succeed.`
+  return new AxError('RUN_FAILED', text, { retryable: false })
+}
+
+/** Shows a run that another process runs, until that process is done with it. */
+async function follow(
+  flow: Flow,
+  run: RunRef,
+  options: RunOptions,
+  startedAt: number,
+): Promise<RunReport | undefined> {
+  const { store, screen, interrupts } = options
+  const scheduler = await openLookout(store)
+  const after = await endOfLog(store)
+  const view = viewOfRun(flow, run, await jobsOf(store, run), startedAt)
+  screen.print([followingNotice(run)])
+  const watch = startWatch(scheduler, view, screen, after)
+  try {
+    const leave = aborted(interrupts.drain)
+    let head = await headOf(store, run)
+    while (head.status === 'running' && !interrupts.drain.aborted) {
+      await Promise.race([nap(LOOK_MS), leave])
+      head = await headOf(store, run)
+    }
+    await watch.end()
+    const isDetached = head.status === 'running'
+    if (!isDetached && !hasEnded(head.status) && head.log.at(-1)?.outcome === 'lost') {
+      return undefined
+    }
+    const interrupted = isDetached || !hasEnded(head.status)
+    const jobs = await reportJobs(scheduler, store, view, flow, interrupted)
+    const ok = head.status === 'success'
+    const resumable = !ok && !isDetached && head.status !== 'cancelled'
+    const told = { ok, interrupted, resumable, ms: Date.now() - startedAt, jobs }
+    return { flow: flow.name, run: run.number, resumed: false, followed: true, ...told }
+  } finally {
+    await watch.end()
+    await scheduler.close({ drainMs: 0 })
+  }
+}
+
+function followingNotice(run: RunRef): string {
+  return `Run ${run.number} of ${run.flow} is running in another process: this one only follows it.`
+}
+
+/** Every job of the run: those of the file in its order, then what they have submitted. */
 async function reportJobs(
   scheduler: AxScheduler,
+  store: Store,
   view: View,
+  flow: Flow,
   isInterrupted: boolean,
 ): Promise<JobReport[]> {
+  const run = { id: view.prefix.slice(0, -1) } as RunRef
   const reports: JobReport[] = []
-  for await (const job of scheduler.jobs()) {
-    const isOpen = !hasEnded(job.status)
-    reports.push(reportJob(job, view, isOpen ? await whyOpen(job.id) : undefined))
+  for (const job of await jobsOf(store, run)) {
+    const reason = hasEnded(job.status) ? undefined : await whyOpen(job.id)
+    reports.push(reportJob(viewOf(job), view, reason))
   }
-  return reports
+  const places = new Map(flow.jobs.map(({ name }, place) => [name, place]))
+  const placeOf = ({ name }: JobReport) => places.get(name) ?? places.size
+  return reports.sort((a, b) => placeOf(a) - placeOf(b))
 
   async function whyOpen(id: string): Promise<string> {
     if (isInterrupted) return 'The run was interrupted.'

@@ -8,7 +8,8 @@ import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
 import { AxError } from '../core/errors.ts'
-import type { JobContext } from '../core/types.ts'
+import type { Job, JobContext } from '../core/types.ts'
+import { endGroup, MARK, noteOf } from './group.ts'
 
 /** Where commands run, and where files are kept for as long as one of them runs. */
 export interface Place {
@@ -41,27 +42,76 @@ const onWindows = process.platform === 'win32'
  * SIGTERM does not tell that the work was done.
  */
 export async function shell(command: string, context: JobContext, place: Place): Promise<unknown> {
-  const deps = join(place.scratch, `${randomUUID()}.json`)
+  const mark = randomUUID()
+  const deps = join(place.scratch, `${mark}.json`)
+  await endLeftOver(context.job)
   await writeFile(deps, JSON.stringify(context.deps), { mode: 0o600 })
   try {
     context.signal.throwIfAborted()
-    return await watch(start(command, context, place.folder, deps), context.signal)
+    const child = start(command, context, place.folder, { deps, mark })
+    const end = watch(child, context.signal)
+    end.catch(() => {})
+    if (!onWindows && child.pid !== undefined) await letBegin(child, child.pid, mark, context)
+    return await end
   } finally {
     await rm(deps, { force: true })
   }
 }
 
-function start(command: string, context: JobContext, cwd: string, deps: string): ChildProcess {
+/** If the attempt before was lost with its ax, its command may still run, and would run twice. */
+export async function endLeftOver({ attemptLog, note }: Job): Promise<boolean> {
+  const before = attemptLog.findLast(({ outcome }) => outcome !== undefined)
+  return before?.outcome === 'lost' && (await endGroup(note))
+}
+
+/**
+ * The shell waits at its standard input before it runs the command, until it is written down which
+ * process group it is. If ax dies first, there is nothing to be written there, and it runs nothing.
+ */
+const GATE = `IFS= read -r go && [ "$go" = go ] && exec /bin/sh -c "$1" </dev/null`
+
+async function letBegin(
+  child: ChildProcess,
+  pid: number,
+  mark: string,
+  { note }: JobContext,
+): Promise<void> {
+  try {
+    await note(await noteOf({ pid, mark }))
+    child.stdin?.end('go\n')
+  } catch (error) {
+    signalGroup(child, 'SIGKILL')
+    throw error
+  }
+}
+
+function start(
+  command: string,
+  context: JobContext,
+  cwd: string,
+  { deps, mark }: { readonly deps: string; readonly mark: string },
+): ChildProcess {
   const env = {
     ...process.env,
+    [MARK]: mark,
     AX_DEPS: deps,
     AX_JOB_ID: context.job.id,
     AX_ATTEMPT: String(context.attempt),
     AX_IDEMPOTENCY_KEY: context.idempotencyKey,
   }
   // A group of its own: it can be ended as a whole, and Ctrl-C on the terminal does not reach it.
-  const options = { cwd, env, shell: true, detached: !onWindows, windowsHide: true }
-  return spawn(command, { ...options, stdio: ['ignore', 'pipe', 'pipe'] })
+  const options = { cwd, env, windowsHide: true } as const
+  if (onWindows) {
+    return spawn(command, { ...options, shell: true, stdio: ['ignore', 'pipe', 'pipe'] })
+  }
+  const child = spawn('/bin/sh', ['-c', GATE, '/bin/sh', command], {
+    ...options,
+    detached: true,
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  // It may have been ended before it was told to begin.
+  child.stdin.on('error', () => {})
+  return child
 }
 
 function watch(child: ChildProcess, signal: AbortSignal): Promise<unknown> {

@@ -1,6 +1,6 @@
 // Owns what is known of a run while it goes on: the log, folded. May never ask the scheduler.
 
-import type { JobEvent, JobStatus } from '../core/job.ts'
+import type { JobEvent, JobStatus, StoredJob } from '../core/job.ts'
 import type { Flow } from './flow.ts'
 import { widthOf } from './text.ts'
 
@@ -22,7 +22,7 @@ export interface View {
   readonly prefix: string
   readonly startedAt: number
   /** Room for the names of the flow's jobs, in columns. */
-  readonly nameWidth: number
+  nameWidth: number
   readonly rows: Map<string, Row>
   readonly counts: Record<JobStatus, number>
   /** Ids of those that run, in the order of their starts. */
@@ -57,18 +57,33 @@ function addRow(view: View, id: string, name: string, allowed: number, since: nu
   return row
 }
 
+/** Takes in a job as it is stored: what has happened to it so far. */
+export function seed(view: View, job: StoredJob): void {
+  const { id, status, starts } = job
+  const row =
+    view.rows.get(id) ?? addRow(view, id, nameOf(view, id), job.terms.retries + 1, job.createdAt)
+  view.nameWidth = Math.max(view.nameWidth, widthOf(row.name))
+  enter(view, id, row, status)
+  row.attempt = starts
+  row.since = job.finishedAt || job.startedAt || job.createdAt
+}
+
+function enter(view: View, id: string, row: Row, status: JobStatus): void {
+  view.counts[row.status] -= 1
+  view.counts[status] += 1
+  row.status = status
+  if (status === 'running') view.running.add(id)
+  else view.running.delete(id)
+}
+
 /** Takes in one transition and gives the row that it changed. O(1). */
 export function fold(view: View, event: JobEvent): Row {
   const known = view.rows.get(event.job)
   const row = known ?? addRow(view, event.job, nameOf(view, event.job), 1, event.at)
-  view.counts[row.status] -= 1
-  view.counts[event.to] += 1
-  row.status = event.to
+  enter(view, event.job, row, event.to)
   row.attempt = event.attempt
   row.since = event.at
   row.progress = undefined
-  if (event.to === 'running') view.running.add(event.job)
-  else view.running.delete(event.job)
   return row
 }
 

@@ -1,10 +1,9 @@
-// Owns watching a run: transitions become a view, a view becomes pictures and lines.
+// Owns watching a run: the store's log becomes a view, a view becomes pictures and lines.
 // May never change anything about the run.
 
 import { showMs } from '../core/duration.ts'
 import { hasEnded, type JobEvent } from '../core/job.ts'
-import { TRANSITIONS } from '../engine/events.ts'
-import type { AxScheduler } from '../index.ts'
+import type { AxScheduler, Store } from '../index.ts'
 import type { Screen } from './progress.ts'
 import { eventLine, isTold, liveLines, type Waiting } from './render.ts'
 import { fold, foldProgress, type Row, reasonOf, type View } from './view.ts'
@@ -12,6 +11,8 @@ import { fold, foldProgress, type Row, reasonOf, type View } from './view.ts'
 export interface Watch {
   /** Tells the people who watch: a line in the log, or below the picture. */
   notice(text: string): void
+  /** Resolves when nothing of the run can happen any more. */
+  over(): Promise<void>
   /** Resolves when everything that happened is on the screen. Idempotent. */
   end(): Promise<void>
 }
@@ -20,33 +21,92 @@ export interface Watch {
 const EXPLAINED = 3
 const EXPLAIN_MS = 500
 
-export function startWatch(scheduler: AxScheduler, view: View, screen: Screen): Watch {
+/** Where the log ends now. Whoever reads the jobs after that misses nothing. */
+export async function endOfLog(store: Store): Promise<number> {
+  return (await store.events(Number.MAX_SAFE_INTEGER, 1)).last
+}
+
+/**
+ * Watches from an entry of the log on; the view shows how the jobs were then, or later. `runner`
+ * runs the jobs, if this process does: what their bodies say about themselves is in no log.
+ */
+export function startWatch(
+  scheduler: AxScheduler,
+  view: View,
+  screen: Screen,
+  after: number,
+  runner: AxScheduler = scheduler,
+): Watch {
   const { tell, told } = lineTeller(scheduler, view, screen)
-  let last: JobEvent | undefined
-  const heard = (event: JobEvent): void => {
-    // One record is emitted under several names, one right after the other.
-    if (event === last) return
-    last = event
+  const stop = new AbortController()
+  let seen = after
+  let hasChanged = false
+  let wake = () => {}
+  const take = (event: JobEvent): void => {
+    seen = event.seq
+    if (!event.job.startsWith(view.prefix)) return
     const row = fold(view, event)
     if (!screen.isLive && isTold(event)) tell(row, event)
+    hasChanged = true
+    wake()
   }
-  const offs = [
-    ...TRANSITIONS.map((name) => scheduler.on(name, heard)),
-    scheduler.on('job:progress', ({ job, value }) => foldProgress(view, job, value)),
-  ]
+  const reading = (async () => {
+    const log = scheduler.events({ after, follow: true, signal: stop.signal })
+    for await (const event of log) take(event)
+  })().catch(() => {})
+  const off = runner.on('job:progress', ({ job, value }) => foldProgress(view, job, value))
   const stopPicture = screen.isLive ? startPicture(scheduler, view, screen) : () => {}
+  let ended: Promise<void> | undefined
 
+  const end = async (): Promise<void> => {
+    off()
+    stop.abort()
+    await reading
+    for await (const event of scheduler.events({ after: seen })) take(event)
+    await told()
+    stopPicture()
+  }
   return {
     notice(text) {
       view.notice = text
       if (!screen.isLive) screen.print([text])
     },
-    async end() {
-      for (const off of offs.splice(0)) off()
-      await told()
-      stopPicture()
+    async over() {
+      for (;;) {
+        hasChanged = false
+        if (await isOver(scheduler, view)) return
+        if (hasChanged) continue
+        await new Promise<void>((resolve) => {
+          const timer = setTimeout(resolve, EXPLAIN_MS)
+          wake = () => {
+            clearTimeout(timer)
+            resolve()
+          }
+        })
+      }
+    },
+    end() {
+      ended ??= end()
+      return ended
     },
   }
+}
+
+/** Whether all jobs have ended, but for those that wait for what nobody has submitted. */
+async function isOver(scheduler: AxScheduler, view: View): Promise<boolean> {
+  const { pending, ready, running, waiting } = view.counts
+  if (pending + ready + running > 0) return false
+  if (waiting === 0) return true
+  for (const [id, row] of view.rows) {
+    if (row.status !== 'waiting') continue
+    const { reason, blockedBy = [] } = await scheduler.explain(id)
+    const waits = blockedBy.every(({ id: dep, status }) => {
+      return status === 'unknown' || (status === 'waiting' && view.rows.has(dep))
+    })
+    const isStuck = reason === 'unknown-dependency' || reason === 'dependency'
+    if (!isStuck || !waits) return false
+  }
+  return true
 }
 
 /** Writes transitions in their order, each with the error that led to it. */

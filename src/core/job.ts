@@ -193,6 +193,8 @@ export interface StoredJob {
   /** The job whose failure or cancellation cancelled this one. */
   readonly cause: string | undefined
   readonly log: readonly Attempt[]
+  /** What its latest holder to say anything has written down about its attempt. */
+  readonly note: string | undefined
 }
 
 /** Something that happened to a job. */

@@ -32,7 +32,7 @@ export function refuseValue(
   expected: string,
   code: AxErrorCode = 'INVALID_OPTION',
 ): never {
-  throw new AxError(code, `${name} must be ${expected}, got ${show(value)}.`, {
+  throw new AxError(code, `${name} must be ${expected}, got ${showMade(value)}.`, {
     option: name,
     value,
   })
@@ -85,16 +85,39 @@ export function oneOf<T extends string>(
 
 /**
  * An object of keys and values: not null, a list, a function, and nothing with a meaning of its
- * own, such as the AbortSignal that was meant to be `{ signal }`: it would be ignored.
+ * own, such as the AbortSignal that was meant to be `{ signal }`, a Date, a Map, or whatever else
+ * a class has made: it would pass as an object without options, and be ignored.
  */
 export function plain(name: string, value: unknown, code: AxErrorCode = 'INVALID_OPTION'): object {
   return isPlain(value) ? value : refuseValue(name, value, 'an object', code)
 }
 
+/** Whether no class has made it, nor anything that it inherits from; or a module exports it. */
 export function isPlain(value: unknown): value is object {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  for (let parent = parentOf(value); parent !== null; ) {
+    const next = parentOf(parent)
+    if (next !== null && Object.hasOwn(parent, 'constructor')) return false
+    parent = next
+  }
   const tag = (value as { readonly [Symbol.toStringTag]?: unknown })[Symbol.toStringTag]
   return tag === undefined || tag === 'Module'
+}
+
+function parentOf(value: object): object | null {
+  return Object.getPrototypeOf(value)
+}
+
+/** As `show`, but what a class has made is called after it: its text may read as if it fitted. */
+function showMade(value: unknown): string {
+  const text = show(value)
+  try {
+    if (!text.startsWith('{') || isPlain(value)) return text
+    const { name } = (value as { readonly constructor: { readonly name: unknown } }).constructor
+    return typeof name === 'string' && name !== '' ? `an instance of ${clip(name, 80)}` : text
+  } catch {
+    return text
+  }
 }
 
 /** The options of a function: a plain object with no keys but these. */
@@ -108,7 +131,7 @@ export function checkOptions(
     refuseUnknown(where, options, allowed, code)
     return
   }
-  const text = `The options of ${where} must be an object, got ${show(options)}.`
+  const text = `The options of ${where} must be an object, got ${showMade(options)}.`
   throw new AxError(code, `${text} Valid keys: ${allowed.join(', ')}.`, {
     option: 'options',
     value: options,

@@ -33,7 +33,12 @@ export function resolvePool(name: string, options: PoolOptionsChange): PoolTerms
   if (cleared !== undefined) {
     refuseValue(`pools.${name}.${cleared[0]}`, null, 'left out: null is for pool().configure()')
   }
-  return resolvePoolChange(name, options) as PoolTerms
+  const terms = resolvePoolChange(name, options) as PoolTerms
+  if (terms.overflow === 'wait' && terms.maxQueue === undefined) {
+    const expected = `left out, or given together with pools.${name}.maxQueue: no queue is full`
+    refuseValue(`pools.${name}.overflow`, 'wait', `${expected} without it`)
+  }
+  return terms
 }
 
 /** Checks a change of a pool. Concurrency 0 lets nothing start. Refuses with INVALID_OPTION. */

@@ -72,7 +72,22 @@ export interface JobContext<P = unknown> {
   /** Says how far it has come, and that it is alive. */
   progress(value?: number | object): void
   /** Adds jobs at once, atomically per call, if this attempt still holds its lease. */
-  submit(jobs: JobInput | readonly JobInput[]): Promise<JobHandle[]>
+  submit(jobs: JobInput | readonly JobInput[], options?: SubmitOptions): Promise<JobHandle[]>
+  /**
+   * Writes down what the next attempt has to know if this one is lost: a process group, the number
+   * of an order. It finds it as `job.note`. Up to 1,000 bytes; a later note takes its place.
+   * Resolves once it is stored. Rejects with LEASE_LOST if this attempt is the job's no more.
+   */
+  note(text: string): Promise<void>
+}
+
+export interface SubmitOptions {
+  /**
+   * Ids of jobs that go in the same step, as if they had never been submitted; those among the
+   * new ones take their place, also for who depends on them. Rejects with DUPLICATE_ID, and
+   * changes nothing, if one of them runs or has succeeded.
+   */
+  readonly replaces?: readonly string[]
 }
 
 export interface AttemptLog {
@@ -114,6 +129,8 @@ export interface Job<P = unknown, R = unknown> {
   readonly exclusive?: string
   readonly flow?: string
   readonly progress?: unknown
+  /** What the latest attempt to do so has written down with `note`. */
+  readonly note?: string
   /** The latest hundred attempts. */
   readonly attemptLog: AttemptLog[]
 }

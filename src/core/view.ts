@@ -39,6 +39,7 @@ export function viewOf(job: StoredJob, progress?: unknown): Job {
     ...(job.exclusive === undefined ? {} : { exclusive: job.exclusive }),
     ...(job.flow === undefined ? {} : { flow: job.flow }),
     ...(progress === undefined ? {} : { progress }),
+    ...(job.note === undefined ? {} : { note: job.note }),
     attemptLog: job.log.map((attempt) => ({ ...attempt })),
   }
 }

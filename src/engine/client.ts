@@ -10,6 +10,7 @@ import type { Inserted, InsertGroup, Refusal } from '../store/store.ts'
 import { canWait, refusalError } from './errors.ts'
 import { Handle, type HandlePowers } from './handle.ts'
 import type { Hub } from './hub.ts'
+import { replaceJobs } from './replacing.ts'
 import { cannotRetry, revive, reviveBranch, warnOfStuck } from './revival.ts'
 import { Full, Rooms } from './rooms.ts'
 import { settle } from './settle.ts'
@@ -92,9 +93,13 @@ export class Client {
   /**
    * Stores jobs of a stream, in order, as many at a time as there is room for; `from` is the place
    * of the first in the stream. Resolves with how many were new. What was stored before an error
-   * stays.
+   * stays: `note` hears each time how many of the stream are.
    */
-  insertSome(jobs: readonly NewJob[], from: number): Promise<number> {
+  insertSome(
+    jobs: readonly NewJob[],
+    from: number,
+    note: (stored: number) => void,
+  ): Promise<number> {
     let at = 0
     let added = 0
     const go = async (): Promise<number | Full> => {
@@ -104,6 +109,7 @@ export class Client {
         if (answer.status === 'done') {
           added += answer.jobs.filter((each) => this.#handleOf(each).added).length
           at += piece.length
+          note(from + at)
           size = jobs.length
           continue
         }
@@ -118,6 +124,20 @@ export class Client {
       return added
     }
     return this.#rooms.enter(this.#waitedFor(jobs), go)
+  }
+
+  /** Stores jobs in place of others, on behalf of a running job, while it holds its lease. */
+  async replace(
+    jobs: readonly NewJob[],
+    fence: NonNullable<InsertGroup['fence']>,
+    replaced: readonly string[],
+  ): Promise<JobHandle[]> {
+    const answer = await replaceJobs(this.#hub, jobs, fence, replaced)
+    if (answer.status === 'refused') {
+      throw refusalError(answer.refusals, jobs, { from: 0, isInside: true })
+    }
+    if (answer.status === 'stale') throw leaseLost(fence.id)
+    return answer.jobs.map((each) => this.#handleOf(each))
   }
 
   async #offer(jobs: readonly NewJob[], fence: InsertGroup['fence'] | undefined) {
@@ -176,10 +196,10 @@ function fail(error: AxError): never {
   throw error
 }
 
-function leaseLost(id: string): AxError {
+export function leaseLost(id: string): AxError {
   return new AxError(
     'LEASE_LOST',
-    `Job ${id} no longer holds its lease, so what it submits is not stored.`,
+    `Job ${id} no longer holds its lease, so what it submits, or notes, is not stored.`,
     { jobId: id },
   )
 }

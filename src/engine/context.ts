@@ -1,14 +1,19 @@
 // Owns what a handler is given.
-// May never do work before the handler asks for it: most handlers use two of these eight.
+// May never do work before the handler asks for it: most handlers use two of these nine.
 
 import type { StoredJob } from '../core/job.ts'
-import type { Job, JobContext, JobHandle, JobInput } from '../core/types.ts'
+import type { Job, JobContext, JobHandle, JobInput, SubmitOptions } from '../core/types.ts'
 import { storedValue, viewOf } from '../core/view.ts'
 import type { Run } from './run.ts'
 
 export interface ContextPowers {
   progress(run: Run, value: unknown): void
-  submit(run: Run, jobs: JobInput | readonly JobInput[]): Promise<JobHandle[]>
+  submit(
+    run: Run,
+    jobs: JobInput | readonly JobInput[],
+    options: SubmitOptions | undefined,
+  ): Promise<JobHandle[]>
+  note(run: Run, text: string): Promise<void>
 }
 
 export const NO_DEPS: Readonly<Record<string, unknown>> = Object.freeze(Object.create(null))
@@ -59,7 +64,11 @@ export class RunContext implements JobContext {
   }
 
   get submit(): JobContext['submit'] {
-    return (jobs) => this.#powers.submit(this.#run, jobs)
+    return (jobs, options) => this.#powers.submit(this.#run, jobs, options)
+  }
+
+  get note(): JobContext['note'] {
+    return (text) => this.#powers.note(this.#run, text)
   }
 }
 

@@ -15,6 +15,9 @@ import type { Settings } from './options.ts'
 /** How a store that is away is asked again: soon at first, then patiently, and for ever. */
 const PATIENCE = { baseDelay: 50, maxDelay: 1_000, retries: Number.POSITIVE_INFINITY }
 
+/** How often a call is repeated that its caller waits for: for some two seconds. */
+const BRIEFLY = { ...PATIENCE, retries: 5 }
+
 /** Between two looks at a store whose hints may get lost. */
 const POLL_MS = 1_000
 
@@ -108,6 +111,17 @@ export class Hub {
   patiently<T>(ask: () => Promise<T>, stop: () => boolean): Promise<T> {
     const isWorthIt = (error: unknown) => isUnavailable(error) && !stop()
     return withRetry(ask, { ...PATIENCE, isRetryable: isWorthIt, runtime: this.runtime })
+  }
+
+  /**
+   * Asks again where one call was lost, which is no outage yet; gives up after some two seconds,
+   * or where asking again is no use.
+   */
+  briefly<T>(ask: () => Promise<T>, stop: () => boolean): Promise<T> {
+    const isWorthIt = (error: unknown) =>
+      isAxError(error) && error.retryable && isUnavailable(error)
+    const isRetryable = (error: unknown) => isWorthIt(error) && !stop()
+    return withRetry(ask, { ...BRIEFLY, isRetryable, runtime: this.runtime })
   }
 
   /** A call touches each id once: a second move of a batch on the same job waits for the first. */

@@ -11,6 +11,8 @@ import type { Worker } from './worker.ts'
 /** Beats per lease: two may get lost and the lease still holds. */
 const BEATS = 3
 
+const NOTHING = Object.freeze({})
+
 export class Pulse {
   readonly #hub: Hub
   readonly #worker: Worker
@@ -18,6 +20,7 @@ export class Pulse {
   #live = false
   #timer: Timer | undefined
   #fence: Timer | undefined
+  #next: Promise<void> | undefined
   /** The highest lease number of an earlier answer: unlisted leases up to it were never heard. */
   #mark = 0
 
@@ -30,7 +33,10 @@ export class Pulse {
   /** Says who is here. Where hints are certain, the store is in this process: once is enough. */
   async start(): Promise<void> {
     this.#live = true
-    await this.announce()
+    await this.#hub.briefly(
+      () => this.announce(),
+      () => this.#worker.isStopping,
+    )
     if (this.#isRemote) this.#arm()
   }
 
@@ -87,6 +93,21 @@ export class Pulse {
     if (this.#live) await this.#worker.turn(() => this.#extend())
   }
 
+  /** A beat that begins after this call, shared by all who ask before it does. */
+  next(): Promise<void> {
+    this.#next ??= this.#beatNext()
+    return this.#next
+  }
+
+  async #beatNext(): Promise<void> {
+    // A turn may begin at once, and would then be over before it is known as the next one.
+    await null
+    await this.#worker.turn(() => {
+      this.#next = undefined
+      return this.#extend()
+    })
+  }
+
   get #isRemote(): boolean {
     return this.#hub.store.traits.lossyHints
   }
@@ -113,8 +134,9 @@ export class Pulse {
   async #extend(): Promise<void> {
     const { store, holder, runtime, settings } = this.#hub
     const runs = [...this.#worker.runs.values()]
-    const held = runs.map(({ job, lease, isStuck }) => {
-      return { id: job.id, lease: lease.number, stuck: isStuck }
+    const held = runs.map(({ job, lease, isStuck, note }) => {
+      const said = note === undefined ? NOTHING : { note }
+      return { id: job.id, lease: lease.number, stuck: isStuck, ...said }
     })
     const askedAt = runtime.monotonic()
     const ask = { holder, held, leaseMs: settings.leaseMs, upTo: this.#upTo }

@@ -58,10 +58,9 @@ export class Registry {
     return Object.fromEntries(this.#given)
   }
 
-  /** The next of it that is not stored yet. */
-  get unsaid(): readonly [string, TypeChange] | undefined {
-    for (const next of this.#unsaid) return next
-    return undefined
+  /** What of it is not stored yet. */
+  get unsaid(): readonly (readonly [string, TypeChange])[] {
+    return [...this.#unsaid]
   }
 
   /** It is stored. */

@@ -41,6 +41,8 @@ export class Run {
   /** And it has given up its lease: whatever the body does, nobody listens. */
   left = false
   progress: unknown = undefined
+  /** What its body has written down: each heartbeat says it. */
+  note: string | undefined = undefined
   /** The urgent job that takes its slot. */
   evictor: string | undefined = undefined
   /** When it last showed that it is alive; kept only where it has to. */

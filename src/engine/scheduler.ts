@@ -17,7 +17,7 @@ import { viewOf } from '../core/view.ts'
 import type { JobZombie } from '../core/zombie.ts'
 import type { Runtime } from '../kit/runtime.ts'
 import type { Hint, Store } from '../store/store.ts'
-import { Client } from './client.ts'
+import { Client, leaseLost } from './client.ts'
 import { checkBatch, checkEdges, checkSource } from './errors.ts'
 import { EVENT_NAMES, type EventName, type SchedulerEvents } from './events.ts'
 import type { HandlePowers } from './handle.ts'
@@ -39,6 +39,7 @@ import { Pulse } from './pulse.ts'
 import { Quiet } from './quiet.ts'
 import { checkEvents, checkFilter, type EventsOptions, Reader } from './reader.ts'
 import { type Handler, Registry } from './registry.ts'
+import { checkNote, checkReplaced } from './replacing.ts'
 import { Schedules } from './schedules.ts'
 import { Setup } from './setup.ts'
 import { addAll, type JobSource } from './stream.ts'
@@ -130,9 +131,16 @@ export abstract class SchedulerBase extends Operator {
           const { emitter } = this.#hub
           emitter.emit('job:progress', { job: run.job.id, attempt: run.attempt, value })
         },
-        submit: (run, jobs) => {
+        submit: async (run, jobs, options) => {
+          const replaced = checkReplaced(options)
           const fence = { id: run.job.id, lease: run.lease.number }
-          return this.#submit(Array.isArray(jobs) ? jobs : [jobs as JobInput], fence)
+          return this.#submit(Array.isArray(jobs) ? jobs : [jobs as JobInput], fence, replaced)
+        },
+        note: async (run, text) => {
+          run.note = checkNote(text)
+          const isOver = () => run.mark !== undefined
+          await this.#hub.patiently(() => this.#pulse.next(), isOver)
+          if (!run.counts) throw leaseLost(run.job.id)
         },
       },
       {
@@ -217,7 +225,8 @@ export abstract class SchedulerBase extends Operator {
   /**
    * Stores any number of jobs, at most a thousand at a time and no more than their pools have room
    * for, pulling from the source only as they are stored. Not atomic: what was stored before an
-   * error stays. Resolves with how many were new.
+   * error stays, and the error says how many that are (`stored`: the first ones of the source).
+   * Resolves with how many were new.
    */
   async addMany(jobs: JobSource): Promise<number> {
     checkSource(jobs)
@@ -331,6 +340,7 @@ export abstract class SchedulerBase extends Operator {
   async #submit(
     inputs: readonly JobInput[],
     fence: { readonly id: string; readonly lease: number } | undefined,
+    replaced?: readonly string[],
   ): Promise<JobHandle[]> {
     // A handler may add jobs while its scheduler drains: its lease alone is the condition.
     if (fence === undefined) this.#checkOpen()
@@ -340,6 +350,9 @@ export abstract class SchedulerBase extends Operator {
     checkEdges(jobs)
     if (fence === undefined) this.#checkOpen()
     if (!this.#ready) await this.#begin()
+    if (fence !== undefined && replaced !== undefined) {
+      return this.#client.replace(jobs, fence, replaced)
+    }
     if (jobs.length === 0) return []
     return this.#client.insert(jobs, fence)
   }

@@ -1,6 +1,7 @@
 // Owns opening the store: what this process was given is stored, hints begin, settings are read.
 // May never store a default: what nobody has said must not overwrite what somebody has.
 
+import type { Change } from '../store/store.ts'
 import { type Hub, isUnavailable } from './hub.ts'
 import type { KnownTypes } from './known.ts'
 import { complain } from './logger.ts'
@@ -55,28 +56,42 @@ export class Setup {
   }
 
   async #open(): Promise<void> {
-    const { store, settings } = this.#hub
-    await store.open()
-    await checkStart(this.#hub)
-    for (const [pool, terms] of settings.pools) {
-      await store.configure({ pool, by: 'start', terms })
-    }
-    await this.#storeTypes()
-    const { ageing, budget } = settings
-    if (ageing !== undefined) await store.configure({ ageing })
-    if (budget !== undefined) await store.configure({ budget })
+    const { store } = this.#hub
+    await this.#briefly(() => store.open())
+    await this.#briefly(() => checkStart(this.#hub))
+    await this.#briefly(() => this.#store(this.#everything()))
+    await this.#briefly(() => this.#storeTypes())
     await this.#unwatch()
-    this.#unwatch = await store.watch((hint) => this.#hub.hint(hint))
-    await this.#known.refresh()
+    this.#unwatch = await this.#briefly(() => store.watch((hint) => this.#hub.hint(hint)))
+    await this.#briefly(() => this.#known.refresh())
   }
 
-  /** What was given of types, explicitly: all workers count by it, submitters go by it. */
+  #briefly<T>(ask: () => Promise<T>): Promise<T> {
+    return this.#hub.briefly(ask, () => this.#closed)
+  }
+
+  /** What was given, explicitly: all workers count by it, submitters go by it. */
+  #everything(): Change[] {
+    const { pools, ageing, budget } = this.#hub.settings
+    const changes: Change[] = []
+    for (const [pool, terms] of pools) changes.push({ pool, by: 'start', terms })
+    if (ageing !== undefined) changes.push({ ageing })
+    if (budget !== undefined) changes.push({ budget })
+    return changes
+  }
+
+  /** In one step, with what is not stored yet of types. */
+  async #store(others: readonly Change[]): Promise<void> {
+    const types = this.#registry.unsaid
+    const changes: Change[] = [...others, ...types.map(([type, setting]) => ({ type, setting }))]
+    if (changes.length === 0) return
+    await this.#hub.store.configure(...changes)
+    for (const [type, setting] of types) this.#registry.said(type, setting)
+  }
+
+  /** A type may come while others are being stored. */
   async #storeTypes(): Promise<void> {
-    for (let next = this.#registry.unsaid; next !== undefined; next = this.#registry.unsaid) {
-      const [type, setting] = next
-      await this.#hub.store.configure({ type, setting })
-      this.#registry.said(type, setting)
-    }
+    while (this.#registry.unsaid.length > 0) await this.#store([])
   }
 
   async #sayTypes(): Promise<void> {

@@ -2,14 +2,14 @@
 // May never fill in a default: what a missing option means is the limiter's business.
 
 import { type Duration, limitOf } from '../core/duration.ts'
-import { checkOptions, integer, isPlain } from '../core/options.ts'
+import { checkOptions, integer, isPlain, refuseValue } from '../core/options.ts'
 import type { Runtime } from './runtime.ts'
 import { optionalSignal } from './signals.ts'
 
 export interface LimiterOptions {
   /** How many calls may wait, beside those that run; default Infinity. */
   readonly maxQueue?: number | undefined
-  /** When the queue is full: `QUEUE_OVERFLOW` at once (default), or wait for room as well. */
+  /** With `maxQueue`: `QUEUE_OVERFLOW` at once (default), or wait for room as well. */
   readonly overflow?: 'reject' | 'wait' | undefined
   /** How long a call may wait for its start; default 0: for ever. */
   readonly enqueueTimeout?: Duration | undefined
@@ -37,6 +37,13 @@ const LIMIT_OPTIONS = ['priority', 'signal', 'enqueueTimeout']
 
 export function checkLimiterKeys(options: LimiterOptions): void {
   checkOptions('createLimiter', options, LIMITER_OPTIONS)
+  if (options.overflow === 'wait' && options.maxQueue === undefined) {
+    refuseValue(
+      'overflow',
+      'wait',
+      'left out, or given together with maxQueue: no queue is full without it',
+    )
+  }
 }
 
 /** Spelt out, because it runs for every call that has options. */

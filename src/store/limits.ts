@@ -26,6 +26,10 @@ export const LIMITS = {
   codes: 100,
   /** Leases named by `count`: what a person can look at. */
   held: 1_000,
+  /** Bytes of a note: a name, a number, an address. */
+  note: 1_000,
+  /** Between two looks at an ended job that its flow keeps: nobody has to look for such jobs. */
+  flowMs: 3_600_000,
   /** Entries of a log in memory: 32 bytes each, and 60 more for one with a code or a cause. */
   memoryLog: 1_000_000,
 } as const

@@ -28,6 +28,7 @@ import type {
   Moved,
   OverdueAnswer,
   OverdueAsk,
+  ReplaceGroup,
   Standing,
   Store,
   Told,
@@ -88,6 +89,10 @@ class MemoryStore implements Store {
 
   async insert(groups: readonly InsertGroup[], tell: boolean) {
     return this.#write(tell, () => groups.map((group) => this.#insertion.insert(group)))
+  }
+
+  async replace(group: ReplaceGroup, tell: boolean) {
+    return this.#write(tell, () => this.#insertion.replace(group))
   }
 
   async lease(ask: LeaseAsk, tell: boolean): Promise<Told<LeaseAnswer>> {
@@ -154,9 +159,9 @@ class MemoryStore implements Store {
     })
   }
 
-  async configure(change: Change): Promise<void> {
+  async configure(...changes: readonly Change[]): Promise<void> {
     this.#write(false, () => {
-      this.#set(change)
+      for (const change of changes) this.#set(change)
       this.#board.hintReady = true
       this.#board.hintSettings = true
     })
@@ -201,8 +206,10 @@ class MemoryStore implements Store {
   }
 
   async beat(worker: WorkerBeat): Promise<void> {
+    const now = this.#now()
     if (worker.ttlMs === 0) this.#workers.delete(worker.holder)
-    else this.#workers.set(worker.holder, { ...worker, until: this.#now() + worker.ttlMs })
+    else this.#workers.set(worker.holder, { ...worker, until: now + worker.ttlMs })
+    for (const [holder, { until }] of this.#workers) if (until <= now) this.#workers.delete(holder)
   }
 
   async get(ids: readonly string[]) {
@@ -338,6 +345,7 @@ class MemoryStore implements Store {
     listed.add(lease.number)
     this.#board.setDeadline(record, this.#board.now + ask.leaseMs)
     if (held.stuck === true) this.#board.stick(record)
+    if (held.note !== undefined) record.rare.note = held.note
     if (lease.hold) return { status: 'cancelled', lease }
     const by = record.evictor
     return by === undefined ? { status: 'held' } : { status: 'evicted', by }

@@ -1,17 +1,21 @@
 // Owns the port: what the engine asks of a store, and what a store promises.
 // May never be implemented in part: no method is optional, no promise is.
 
-import type { BreakerState } from '../core/breaker.ts'
 import type { RateTerms } from '../core/gcra.ts'
-import type { Dep, JobEvent, JobStatus, Lease, Move, NewJob, StoredJob } from '../core/job.ts'
+import type { JobEvent, Lease, Move, NewJob, StoredJob } from '../core/job.ts'
 import type { Ageing } from '../core/rank.ts'
+import type { PoolTermsChange, Schedule, StoredSettings, TypeChange } from '../core/settings.ts'
 import type {
-  PoolRules,
-  PoolTermsChange,
-  Schedule,
-  StoredSettings,
-  TypeChange,
-} from '../core/settings.ts'
+  Counted,
+  EventPage,
+  Inspection,
+  ListPage,
+  ListQuery,
+  Standing,
+  WorkerInfo,
+} from './reads.ts'
+
+export type * from './reads.ts'
 
 /**
  * Where jobs live. A store never decides anything: it offers a few atomic, batched writes and
@@ -55,8 +59,9 @@ import type {
  *    moment when they asked; the best of them is next.
  * 11. Cancelling a running job turns its lease into a hold under a new number: same slot, same
  *    lane, same deadline. What the old number writes is stale.
- * 12. A job is forgotten only if no live, failed or cancelled job that is kept names it. Its id
- *    and outcome stay for a while; its edges and results do not.
+ * 12. A job is forgotten only if no live, failed or cancelled job that is kept names it. The job
+ *    whose id is its `flow` counts as naming it; refused for that one alone, it is overdue again
+ *    LIMITS.flowMs later. Its id and outcome stay for a while; its edges and results do not.
  * 13. The log has one record per transition, in order. Folding it gives the stored states.
  * 14. A job's weight is `weightOf(priority, ageing)` with the ageing that is set; its rank is the
  *    instant at which it asked minus that. When ageing changes, whatever has not ended and was
@@ -101,12 +106,20 @@ import type {
  * 20. A suspect is a job with two losses or more since its last revival (`lost - lostBefore`). A
  *    holder never has leases and holds of more than one suspect, over all pools: while it has
  *    one, `lease` passes over the others, which hide nobody, and are for other workers, or wait.
+ * 21. `replace` is `stale` unless each job in `gone` stands at that seq and revision, has no lease
+ *    or hold, and has not succeeded. The group is judged as if these were out; it needs no room.
+ *    Then they go, in the order given, as if never submitted: no outcome, no log entry; keys are
+ *    free, lanes go on. Edges to them stay, those that had died open again where the job waits
+ *    and is not doomed; the group fills the ghosts. They count as forgotten.
+ * 22. A note sent with `extend` is written to the job, and stays there until a later one comes.
  */
 export interface Store {
   readonly traits: Traits
 
   /** Add jobs. Rejects nothing for being a duplicate: answers say what became of each. */
   insert(groups: readonly InsertGroup[], tell: boolean): Promise<Told<readonly InsertAnswer[]>>
+  /** Give jobs another definition, take some out, add some: one atomic step. */
+  replace(group: ReplaceGroup, tell: boolean): Promise<Told<InsertAnswer>>
   /** Take up to `max` ready jobs. O(pools and types with ready jobs + granted * log n). */
   lease(ask: LeaseAsk, tell: boolean): Promise<Told<LeaseAnswer>>
   /** Jobs at whose deadline somebody has to decide; also continues what was left unfinished. */
@@ -115,8 +128,8 @@ export interface Store {
   apply(moves: readonly Move[], tell: boolean): Promise<Told<readonly Moved[]>>
   /** Prolong what a worker holds. `held` is the whole list: see Extend. */
   extend(ask: ExtendAsk, tell: boolean): Promise<Told<ExtendAnswer>>
-  /** Change what is set for all workers. */
-  configure(change: Change): Promise<void>
+  /** Change what is set for all workers: all that is given in one step, in order. */
+  configure(...changes: readonly Change[]): Promise<void>
   /** What is set; schedules in order of name. */
   settings(): Promise<StoredSettings>
   /** Say who is alive and which types it serves, for `ttlMs`; 0 says goodbye. */
@@ -169,6 +182,10 @@ export interface InsertGroup {
   /** The instant of a schedule that this is for; if that has passed, nothing is stored. */
   readonly tick?: { readonly schedule: string; readonly at: number; readonly nextAt: number }
   readonly unknownDeps: 'wait' | 'reject'
+}
+
+export interface ReplaceGroup extends Omit<InsertGroup, 'tick'> {
+  readonly gone: readonly { readonly id: string; readonly seq: number; readonly rev: number }[]
 }
 
 /** `refused`: nothing of the group was stored, for the reasons given, each with an index. */
@@ -257,6 +274,7 @@ export type RefusedMove =
  * never arrived: they go back to their place, uncharged. A worker never lets `lease` and `extend`
  * overlap, and passes as `upTo` the `mark` of an earlier answer. `stuck`: the body was told to
  * stop, its grace is over, and it keeps its slot as there is no room for one zombie more.
+ * `note`: what the next holder should know of this attempt, if it comes to that.
  */
 export interface ExtendAsk {
   readonly holder: string
@@ -264,6 +282,7 @@ export interface ExtendAsk {
     readonly id: string
     readonly lease: number
     readonly stuck?: boolean
+    readonly note?: string
   }[]
   readonly leaseMs: number
   readonly upTo: number
@@ -312,116 +331,6 @@ export interface WorkerBeat {
   /** What this process was given explicitly, as JSON: `doctor` compares. */
   readonly settings: string
   readonly ttlMs: number
-}
-
-export type WorkerInfo = Omit<WorkerBeat, 'ttlMs'> & {
-  /** When it counts as gone. */
-  readonly until: number
-  /** Leases and holds. */
-  readonly running: number
-}
-
-export interface Inspection {
-  /** Jobs that wait for ids nobody has submitted: which, and for what. */
-  readonly ghosts: readonly { readonly id: string; readonly dep: string }[]
-  /**
-   * Loops among jobs that have not ended, in the order of running, first and last alike; each job
-   * is in one of them at most. There should be none.
-   */
-  readonly cycles: readonly (readonly string[])[]
-  /** Keys whose owner is not known, or has ended without a window: there should be none. */
-  readonly orphanedKeys: readonly { readonly key: string; readonly owner: string }[]
-  /** Leases and holds whose deadline has passed, by (deadline, seq). */
-  readonly expired: readonly StoredJob[]
-  /** What contradicts itself, in the store's own words. Empty: nothing is wrong. */
-  readonly damage: readonly string[]
-}
-
-/** All given conditions hold. `after` is the seq of the last job of the page before. */
-export interface ListQuery {
-  readonly statuses?: readonly JobStatus[]
-  readonly type?: string
-  readonly pool?: string
-  readonly flow?: string
-  readonly code?: string
-  readonly key?: string
-  readonly createdAfter?: number
-  readonly createdBefore?: number
-  readonly after: number
-  readonly limit: number
-}
-
-export interface ListPage {
-  readonly jobs: readonly StoredJob[]
-  /** Where the next page begins, or null after the last one. */
-  readonly after: number | null
-}
-
-export type StatusCounts = Readonly<Record<JobStatus, number>>
-
-export interface Counted {
-  readonly at: number
-  readonly types: Readonly<Record<string, StatusCounts>>
-  readonly pools: Readonly<Record<string, PoolState>>
-  /** Failed jobs by code, of the records that are kept. */
-  readonly failures: Readonly<Record<string, number>>
-  /** Leases and holds, oldest first, at most LIMITS.held of them. */
-  readonly held: readonly StoredJob[]
-  /** Jobs that only wait to be cancelled because their dependencies are beyond hope. */
-  readonly doomed: number
-  /** Ends whose dependents have not all been told yet. */
-  readonly fanOuts: number
-  /** Jobs that have been forgotten since the store was made. */
-  readonly forgotten: number
-  /** Jobs that are ranked by an ageing which is set no more. */
-  readonly unranked: number
-  /** Retries whose time has come, and which are pending until the budget lets them go. */
-  readonly budgeted: number
-}
-
-export interface PoolState extends PoolRules {
-  /** Leases and holds. */
-  readonly running: number
-  readonly ready: number
-  readonly states: StatusCounts
-  /** When the rate lets one more start; 0 if it does now, or there is none. */
-  readonly rateAt: number
-  readonly breakerState: BreakerState
-  /** When an open breaker lets a probe through; 0 if it is not open. */
-  readonly breakerUntil: number
-}
-
-export interface Standing {
-  /** Ready jobs of its pool that come before it, counted up to LIMITS.position. */
-  readonly ahead: number
-  readonly pool: PoolState
-  /** The job that holds its lane, if it waits for one. */
-  readonly laneHolder: string | undefined
-  /**
-   * Each dependency that is not satisfied; `unknown` for one that nobody has submitted. One that
-   * was dead when it was last looked at, and has been forgotten since, counts as failed.
-   */
-  readonly deps: readonly (Dep & { readonly status: JobStatus | 'unknown' })[]
-  /** Whether a live worker serves the type; a job with its own body needs any live worker. */
-  readonly served: boolean
-  /** Whether those workers all take nothing now. */
-  readonly full: boolean
-  /** Whether it is a suspect, and all of them, full ones aside, have one. */
-  readonly barred: boolean
-  /** Whether all of those that may have it run as many of its pool as one worker may. */
-  readonly spent: boolean
-  /** The cap of its type over all pools, null for none, and how many of it run. */
-  readonly type: { readonly concurrency: number | null; readonly running: number }
-  /** When the budget lets it go at the earliest, if it is that which holds it; else 0. */
-  readonly budgetAt: number
-  /** The job that has been told to give way to it. */
-  readonly victim: string | undefined
-}
-
-export interface EventPage {
-  readonly events: readonly JobEvent[]
-  readonly oldest: number
-  readonly last: number
 }
 
 export interface Hint {

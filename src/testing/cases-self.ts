@@ -24,6 +24,54 @@ function row(name: string, over: Partial<Schedule> = {}): Schedule {
   return { name, ...rest, nextAt: START + 1_000, ...over }
 }
 
+const WORKER_CASES: readonly Case[] = [
+  {
+    name: 'knows a worker for as long as it said, and again from its next beat on',
+    run: async ({ store, clock, expect }) => {
+      const beat = { name: 'w', types: ['alpha'], full: false, zombies: 0, settings: '' }
+      const holders = async () => (await store.workers()).map(({ holder }) => holder)
+      await store.beat({ ...beat, holder: 'a', ttlMs: 1_000 })
+      await store.beat({ ...beat, holder: 'b', ttlMs: 2_000 })
+      clock.advance(999)
+      expect(await holders()).toEqual(['a', 'b'])
+      clock.advance(1)
+      expect(await holders()).toEqual(['b'])
+      await store.beat({ ...beat, holder: 'c', ttlMs: 5_000 })
+      await store.beat({ ...beat, holder: 'a', ttlMs: 3_000 })
+      expect(await holders()).toEqual(['a', 'b', 'c'])
+      clock.advance(1_000)
+      await store.beat({ ...beat, holder: 'c', ttlMs: 0 })
+      expect(await holders()).toEqual(['a'])
+    },
+  },
+]
+
+const SETTING_CASES: readonly Case[] = [
+  {
+    name: 'sets all that one call gives, in order',
+    run: async ({ store, expect }) => {
+      await store.configure(
+        { pool: 'p', by: 'start', terms: { concurrency: 1, perWorker: 7 } },
+        { type: 't', setting: { concurrency: 4 } },
+        { pool: 'p', by: 'start', terms: { concurrency: 2 } },
+        { pool: 'q', by: 'operator', terms: { paused: true } },
+        { ageing: { everyMs: 1_000, ceiling: 80 } },
+        { schedule: 's', row: row('s') },
+      )
+      const { pools, types, ageing, schedules } = await store.settings()
+      expect(pools).toMatchObject({
+        p: { start: { concurrency: 2, perWorker: 7 }, operator: {} },
+        q: { start: {}, operator: { paused: true } },
+      })
+      expect(types.t?.concurrency).toBe(4)
+      expect(ageing).toEqual({ everyMs: 1_000, ceiling: 80 })
+      expect(schedules.map(nameOf)).toEqual(['s'])
+      await store.configure()
+      expect((await store.settings()).schedules.map(nameOf)).toEqual(['s'])
+    },
+  },
+]
+
 const SCHEDULE_CASES: readonly Case[] = [
   {
     name: 'answers the schedules whose instant has come, and when the next one does',
@@ -210,4 +258,9 @@ const SELF_CASES: readonly Case[] = [
   },
 ]
 
-export const SELF_AND_SCHEDULE_CASES: readonly Case[] = [...SCHEDULE_CASES, ...SELF_CASES]
+export const SELF_AND_SCHEDULE_CASES: readonly Case[] = [
+  ...WORKER_CASES,
+  ...SETTING_CASES,
+  ...SCHEDULE_CASES,
+  ...SELF_CASES,
+]

@@ -17,6 +17,7 @@ import {
   SUCCEEDED,
 } from './cases-bench.ts'
 import { BREAKER_CASES } from './cases-breaker.ts'
+import { FLOW_CASES } from './cases-flow.ts'
 import { GRAPH_CASES } from './cases-graph.ts'
 import { LEASE_CASES } from './cases-leases.ts'
 import { POOL_CASES } from './cases-pools.ts'
@@ -413,6 +414,7 @@ export const CASES: readonly Case[] = [
   ...PREEMPT_CASES,
   ...BREAKER_CASES,
   ...GRAPH_CASES,
+  ...FLOW_CASES,
   ...KEY_CASES,
   ...LANE_CASES,
   ...GROUP_CASES,

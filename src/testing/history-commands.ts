@@ -34,6 +34,11 @@ export type PlannedRow = Omit<Schedule, 'name' | 'nextAt'> & { readonly inMs: nu
 export type Command =
   | { readonly do: 'insert'; readonly groups: readonly PlannedGroup[] }
   | {
+      readonly do: 'replace'
+      readonly gone: readonly { readonly id: string; readonly view: View }[]
+      readonly group: Omit<PlannedGroup, 'tick'>
+    }
+  | {
       readonly do: 'lease'
       readonly holder: string
       readonly leaseMs: number
@@ -50,6 +55,8 @@ export type Command =
       readonly omit: readonly string[]
       /** Of what it holds: bodies that do not stop. */
       readonly stuck: readonly string[]
+      /** Of what it holds: for each of these a note, its own id. */
+      readonly noted: readonly string[]
       readonly leaseMs: number
       readonly upTo: 'nothing' | 'mark' | 'everything'
       /** True: a job leased twice is listed under its lease before the last. */

@@ -65,6 +65,8 @@ async function answerTo(side: Side, command: Command, clock: ManualClock): Promi
   switch (command.do) {
     case 'insert':
       return insert(side, command.groups)
+    case 'replace':
+      return replace(side, command)
     case 'schedule':
       return schedule(side, command, clock)
     case 'settings':
@@ -129,6 +131,20 @@ async function insert(side: Side, planned: readonly PlannedGroup[]): Promise<unk
   return { ...told, answer: answers }
 }
 
+async function replace(side: Side, command: Command & { do: 'replace' }): Promise<unknown> {
+  const { jobs, unknownDeps, fence } = command.group
+  const lease = fence === undefined ? undefined : (await known(side, fence.id, fence.view))?.lease
+  const gone = []
+  for (const { id, view } of command.gone) {
+    const job = await known(side, id, view)
+    gone.push({ id, seq: job?.seq ?? 0, rev: job?.rev ?? 0 })
+  }
+  const held = fence === undefined ? {} : { fence: { id: fence.id, lease: lease?.number ?? 0 } }
+  const group = { jobs, unknownDeps, gone, ...held }
+  const told = await side.store.replace(group, true)
+  return { ...told, answer: await withCheckedLoop(side, group, told.answer) }
+}
+
 async function tickOf(
   { store }: Side,
   { schedule: name, isStale, stepMs }: PlannedGroup['tick'] & object,
@@ -152,7 +168,7 @@ function schedule(
 /** Which of several loops is shown is up to the store. That it is one is checked here. */
 async function withCheckedLoop(
   side: Side,
-  group: InsertGroup,
+  group: Pick<InsertGroup, 'jobs'>,
   answer: InsertAnswer,
 ): Promise<unknown> {
   const refusal = answer.status === 'refused' ? answer.refusals[0] : undefined
@@ -252,7 +268,8 @@ async function extend(side: Side, command: Command & { do: 'extend' }): Promise<
     (command.isStale ? side.leased.get(id)?.at(-2)?.lease?.number : undefined) ?? number
   const listed = [...mine].filter(([id]) => !omit.includes(id))
   const held = listed.map(([id, number]) => {
-    return { id, lease: numberOf(id, number), stuck: command.stuck.includes(id) }
+    const note = command.noted.includes(id) ? { note: `of ${id}` } : {}
+    return { id, lease: numberOf(id, number), stuck: command.stuck.includes(id), ...note }
   })
   const mark = side.marks.get(holder) ?? 0
   const upTo = { nothing: 0, mark, everything: side.highest }[command.upTo]

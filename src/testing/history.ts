@@ -54,6 +54,9 @@ const FEATURES = [
   'room',
   'schedules',
   'stuck bodies',
+  'replacements',
+  'heads of flows',
+  'notes',
 ] as const
 
 /** Poison: jobs are lost again and again, and go on. Every other seed has it. */
@@ -163,6 +166,7 @@ type Draw = (maker: Maker, peek: readonly Peeked[]) => Command
 
 const KINDS: readonly (readonly [draw: Draw, weight: number])[] = [
   [drawInsert, 16],
+  [drawReplace, 3],
   [drawLease, 14],
   [drawFinish, 20],
   [drawOrder, 10],
@@ -212,6 +216,23 @@ function drawGroup(maker: Maker, peek: readonly Peeked[]): PlannedGroup {
   }
 }
 
+/** Some jobs that have not succeeded go, and those of their ids that come back are others. */
+function drawReplace(maker: Maker, peek: readonly Peeked[]): Command {
+  const open = peek.filter(({ status, holder }) => status !== 'success' && holder === undefined)
+  if (!maker.has('replacements') || open.length === 0) return drawInsert(maker, peek)
+  const few = maker.has('stale views') && maker.chance(0.1) ? peek : open
+  const ids = new Set(Array.from({ length: 1 + maker.below(4) }, () => maker.pick(few).id))
+  const gone = [...ids].map((id) => ({ id, view: drawView(maker) }))
+  const { tick: _, ...group } = drawGroup(maker, peek)
+  const again = [...ids].filter(() => maker.chance(0.6))
+  const jobs = again.map((id) => {
+    const first = maker.made - group.jobs.length
+    const job = drawJob(maker, Number(id.slice(1)), peek, { first, size: group.jobs.length })
+    return { ...job, id, payload: maker.chance(0.5) ? job.payload : '"edited"' }
+  })
+  return { do: 'replace', gone, group: { ...group, jobs: [...jobs, ...group.jobs] } }
+}
+
 function drawView(maker: Maker): View {
   if (!maker.has('stale views') || maker.chance(0.7)) return 'fresh'
   return maker.pick(['last lease', 'older lease'] as const)
@@ -234,7 +255,7 @@ function drawJob(
   return newJob(isMinted ? `m${number}` : `j${number}`, {
     type: TYPES[number % TYPES.length] as string,
     pool: chance(0.6) ? 'default' : pick(POOLS),
-    flow: chance(0.3) ? pick(['f1', 'f2']) : undefined,
+    flow: chance(0.3) ? drawFlow(maker, peek) : undefined,
     payload: isOther ? '"other"' : `{"n":${number}}`,
     terms: {
       ...pick(TERMS),
@@ -251,6 +272,12 @@ function drawJob(
     exclusive: has('lanes') && chance(0.35) ? pick(['l1', 'l2']) : undefined,
     minted: isMinted,
   })
+}
+
+/** A name that is no job's, or that of a job: that one is the head of the flow. */
+function drawFlow(maker: Maker, peek: readonly Peeked[]): string {
+  const isHead = maker.has('heads of flows') && peek.length > 0 && maker.chance(0.7)
+  return isHead ? maker.pick(peek.slice(-30)).id : maker.pick(['f1', 'f2'])
 }
 
 function drawDeps(
@@ -367,6 +394,7 @@ function drawExtend(maker: Maker, peek: readonly Peeked[]): Command {
     holder,
     omit: omit.map((job) => job.id),
     stuck: stuck.map((job) => job.id),
+    noted: held.filter(() => maker.has('notes') && maker.chance(0.4)).map((job) => job.id),
     leaseMs: maker.pick(LEASES),
     upTo: maker.pick(['nothing', 'mark', 'mark', 'everything']),
     isStale: maker.has('stale views') && maker.chance(0.3),

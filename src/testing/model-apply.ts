@@ -43,6 +43,9 @@ const LEGAL: Readonly<Partial<Record<StepName, readonly [from: string, to: strin
   forget: ['success failed cancelled', 'gone'],
 }
 
+/** Until a job that its flow keeps is looked at again. */
+const FLOW_MS = 3_600_000
+
 const NO_COMING: ReadonlySet<string> = new Set()
 
 export function applyMoves(world: World, moves: readonly Move[]): MoveResult[] {
@@ -173,7 +176,7 @@ function revive(world: World, row: Row, move: Move): MoveResult {
 }
 
 /** Those that still wait may hope again; one that is doomed already has to be revived itself. */
-function reopenEdgesTo(world: World, revived: Row): void {
+export function reopenEdgesTo(world: World, revived: Row): void {
   for (const row of world.rows) {
     if (row.status !== 'waiting' || isDoomed(row)) continue
     for (const edge of row.edges) {
@@ -189,6 +192,11 @@ function forget(world: World, row: Row, move: Move): MoveResult {
     row.deadline = 0
     return { status: 'refused', why: { reason: 'named' } }
   }
+  const head = world.rows.find((other) => other !== row && other.job.id === row.job.flow)
+  if (head !== undefined && world.rules.keepsFlow(head)) {
+    row.deadline = world.now() + FLOW_MS
+    return { status: 'refused', why: { reason: 'named' } }
+  }
   world.rows = world.rows.filter((other) => other !== row)
   for (const other of world.rows) {
     for (const edge of other.edges) if (edge.dep.id === id) edge.cut = true
@@ -200,7 +208,7 @@ function forget(world: World, row: Row, move: Move): MoveResult {
 }
 
 /** What could not be forgotten because it was named can be, once nobody names it any more. */
-function unblockForgetting(world: World): void {
+export function unblockForgetting(world: World): void {
   for (const row of world.rows) {
     const isBlocked = hasEnded(row.status) && row.deadline === 0
     if (!isBlocked || world.rows.some((other) => world.rules.names(other, row.job.id))) continue

@@ -27,12 +27,8 @@ export type GroupResult =
   | { readonly status: 'done'; readonly jobs: readonly { added: boolean; id: string }[] }
 
 /** Either a whole group, or nothing of it and all the reasons. */
-export function insertGroup(world: World, group: InsertGroup): GroupResult {
-  if (group.fence !== undefined) {
-    const parent = find(world, group.fence.id)
-    if (parent?.status !== 'running') return { status: 'stale' }
-    if (!world.rules.leaseIsCurrent(parent, group.fence.lease)) return { status: 'stale' }
-  }
+export function insertGroup(world: World, group: InsertGroup, needsNoRoom = false): GroupResult {
+  if (!holdsFence(world, group)) return { status: 'stale' }
   if (isStaleTick(world, group)) return { status: 'stale' }
   const verdicts = judge(world, group)
   const refusals = verdicts.flatMap((verdict) => ('reason' in verdict ? [verdict] : []))
@@ -52,13 +48,20 @@ export function insertGroup(world: World, group: InsertGroup): GroupResult {
   const awaited = awaitedOf(world, added)
   const takeBack = savepoint(world)
   const stored = rows.map((row) => store(world, row))
-  const full = refusalsForRoom(world, group.jobs, stored, awaited)
+  const full = needsNoRoom ? [] : refusalsForRoom(world, group.jobs, stored, awaited)
   if (full.length > 0) {
     takeBack()
     return { status: 'refused', refusals: full }
   }
   moveOn(world, group)
   return { status: 'done', jobs }
+}
+
+/** Whether the running job on whose behalf this is still holds its lease. */
+export function holdsFence(world: World, { fence }: Pick<InsertGroup, 'fence'>): boolean {
+  if (fence === undefined) return true
+  const parent = find(world, fence.id)
+  return parent?.status === 'running' && world.rules.leaseIsCurrent(parent, fence.lease)
 }
 
 type Verdict = Refusal | { readonly added: boolean; readonly id: string }
@@ -156,6 +159,7 @@ function newRow(world: World, job: NewJob, coming: ReadonlySet<string>): Row {
     code: undefined,
     cause: undefined,
     log: [],
+    note: undefined,
   }
 }
 

@@ -122,6 +122,7 @@ function extendOne(world: World, ask: ExtendAsk, entry: ExtendAsk['held'][number
   if (row === undefined || lease?.holder !== ask.holder) return { status: 'lost' }
   if (!lease.hold && !world.rules.leaseIsCurrent(row, entry.lease)) return { status: 'lost' }
   row.deadline = world.now() + ask.leaseMs
+  row.note = entry.note ?? row.note
   if (entry.stuck === true) {
     row.isStuck = true
     if (world.rules.isStuck(row)) row.evictor = undefined

@@ -77,6 +77,7 @@ export function viewOf(row: Row): StoredJob {
     code: row.code,
     cause: row.cause,
     log: [...row.log],
+    note: row.note,
   }
 }
 

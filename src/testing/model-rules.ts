@@ -15,6 +15,9 @@ export interface Rules {
   slotIsUsed(row: Row): boolean
   leaseIsCurrent(row: Row, number: number): boolean
   names(namer: Row, id: string): boolean
+  /** Whether the jobs of a flow are kept for the job that it is called after. */
+  keepsFlow(head: Row): boolean
+  mayBeReplaced(row: Row): boolean
   rankAfterRetry(row: Row, now: number): number
   isCharged(step: StepName): boolean
   goesFirst(a: Row, b: Row): boolean
@@ -70,6 +73,10 @@ export const RULES: Rules = {
   /** Whether this record keeps the one of that id from being forgotten. */
   names: (namer, id) =>
     namer.status !== 'success' && namer.edges.some((edge) => edge.dep.id === id && !edge.cut),
+
+  keepsFlow: (head) => head.status !== 'success',
+
+  mayBeReplaced: (row) => row.lease === undefined && row.status !== 'success',
 
   /** A failed attempt rejoins at the tail of its priority. */
   rankAfterRetry: (row, now) => now - row.weight,

@@ -74,6 +74,7 @@ export interface Row {
   code: string | undefined
   cause: string | undefined
   log: Attempt[]
+  note: string | undefined
 }
 
 export interface PoolSettings {

@@ -17,6 +17,7 @@ import {
   standingOf,
   viewOf,
 } from './model-read.ts'
+import { replaceGroup } from './model-replace.ts'
 import { RULES, type Rules } from './model-rules.ts'
 import { configure, schedulesOf, workersOf } from './model-time.ts'
 import { find, newWorld, type World } from './model-world.ts'
@@ -56,6 +57,8 @@ export function modelStore({ now, rules }: ModelOptions): ModelStore {
         const results = groups.map((group) => insertGroup(world, group))
         return results.map((result) => insertAnswer(world, result))
       }),
+    replace: async (group, tell) =>
+      told(world, tell, () => insertAnswer(world, replaceGroup(world, group))),
     lease: async (ask, tell) =>
       told(world, tell, () => {
         const { rows, nextAt } = leaseJobs(world, ask)
@@ -68,7 +71,9 @@ export function modelStore({ now, rules }: ModelOptions): ModelStore {
         return results.map((result, index) => moved(world, moves[index]?.id ?? '', result))
       }),
     extend: async (ask, tell) => told(world, tell, () => extendLeases(world, ask)),
-    configure: async (change) => configure(world, change),
+    configure: async (...changes) => {
+      for (const change of changes) configure(world, change)
+    },
     settings: async () => ({
       pools: Object.fromEntries(world.pools),
       types: Object.fromEntries(world.types),

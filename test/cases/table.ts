@@ -595,7 +595,8 @@ export const CASES: readonly Case[] = [
   {
     id: 'DQ-01',
     title: 'an idle worker after the store was away',
-    later: 'Memory is never away; it waits for the stores on servers.',
+    on: SQLITE,
+    where: ['test/stores/sqlite-faults.test.ts'],
   },
   {
     id: 'DQ-02',
@@ -829,7 +830,8 @@ export const CASES: readonly Case[] = [
   {
     id: 'ES-20',
     title: 'long readers do not slow the store down',
-    later: 'It waits for the PostgreSQL store.',
+    on: SQLITE,
+    where: ['test/stores/sqlite-faults.test.ts'],
   },
   {
     id: 'ES-21',

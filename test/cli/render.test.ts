@@ -165,7 +165,8 @@ function jobOf(name: string, state: JobStatus, more: Partial<JobReport> = {}): J
 
 function reportOf(jobs: readonly JobReport[], more: Partial<RunReport> = {}): RunReport {
   const ok = jobs.every(({ state }) => state === 'success')
-  return { flow: 'weekly', run: '1', ok, interrupted: false, ms: 3_210, jobs, ...more }
+  const how = { resumed: false, followed: false, interrupted: false, resumable: false }
+  return { flow: 'weekly', run: 1, ok, ...how, ms: 3_210, jobs, ...more }
 }
 
 const FILE = { columns: Number.POSITIVE_INFINITY, color: false }

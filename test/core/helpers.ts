@@ -62,6 +62,7 @@ export function jobOf(fields: Partial<StoredJob> = {}): StoredJob {
     code: undefined,
     cause: undefined,
     log: [],
+    note: undefined,
     ...fields,
   }
 }

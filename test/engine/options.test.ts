@@ -305,6 +305,20 @@ describe.each(faces)('what $name is given', (face) => {
   })
 })
 
+describe('a pool whose callers wait', () => {
+  it('has a bound, or they would never wait; an operator may give the one without the other', async () => {
+    const given = { own: { concurrency: 1, overflow: 'wait' as const } }
+    expect(() => new AxScheduler({ pools: given })).toThrow(
+      'pools.own.overflow must be left out, or given together with pools.own.maxQueue: no queue ' +
+        'is full without it, got "wait".',
+    )
+    const scheduler = new AxScheduler({ pools: { own: { maxQueue: 5 } }, autoStart: false })
+    await scheduler.pool('own').configure({ overflow: 'wait' })
+    expect((await scheduler.snapshot()).pools.own).toMatchObject({ maxQueue: 5, overflow: 'wait' })
+    await scheduler.close()
+  })
+})
+
 describe('what is no name of anything', () => {
   const asked: readonly [string, (given: never) => unknown, string, 'now' | 'promise'][] = [
     ['job', (id) => scheduler.job(id), 'INVALID_OPTION', 'promise'],

@@ -388,6 +388,8 @@ describe('a stream into a pool with a bound', () => {
     const error = await fails(scheduler.addMany(jobs))
     expect(error).toMatchObject({ code: 'QUEUE_OVERFLOW', index: 7, pool: 'default', maxQueue: 7 })
     expect(error.message).toMatch(/^jobs\[7\]: /)
+    expect(error.message).toMatch(/ What stood before that stays: the first 7 jobs are stored\.$/)
+    expect(error).toMatchObject({ stored: 7, retryable: true })
     expect((await scheduler.snapshot()).total).toBe(7)
   })
 
@@ -397,7 +399,26 @@ describe('a stream into a pool with a bound', () => {
     const jobs = [{ id: 'a', type: 't' }, { type: 't' }, { id: 'a', type: 'other' }]
     const error = await fails(scheduler.addMany(jobs))
     expect(error).toMatchObject({ code: 'DUPLICATE_ID', index: 2 })
-    expect(error).toMatchObject({ refusals: [{ index: 2 }] })
+    expect(error).toMatchObject({ refusals: [{ index: 2 }], stored: 0 })
+    expect(error.message).not.toContain('What stood before')
+  })
+
+  it('says how far it came when this process closes, or its source throws', async () => {
+    const { open, pass, runtime } = world()
+    const scheduler = open({ pools: pools('wait', 5), autoStart: false })
+    const told = scheduler.addMany(Array.from({ length: 20 }, () => ({ type: 't' })))
+    const error = told.catch((thrown) => thrown)
+    await runtime.drain()
+    await pass(scheduler.close())
+    expect(await error).toMatchObject({ code: 'CLOSED', stored: 5 })
+    const broken = new Error('The disk is gone.')
+    function* source() {
+      yield { type: 't' }
+      throw broken
+    }
+    const other = open({ autoStart: false })
+    expect(await other.addMany(source()).catch((thrown) => thrown)).toBe(broken)
+    await pass(other.close())
   })
 })
 

@@ -1,6 +1,7 @@
 // Owns the promises about what is stored of types: who says it, who goes by it, and when.
 
 import { describe, expect, it } from 'vitest'
+import { AxError } from '../../src/core/errors.ts'
 import type { Change, Hint, Store } from '../../src/store/store.ts'
 import { cluster, faulty, processOn, tapped, watchForLeaks, world } from './helpers.ts'
 
@@ -14,9 +15,9 @@ function spied(inner: Store): { readonly store: Store; readonly types: string[] 
       const value = Reflect.get(target, name) as unknown
       if (typeof value !== 'function') return value
       if (name !== 'configure') return value.bind(target)
-      return (change: Change) => {
-        if ('type' in change) types.push(change.type)
-        return target.configure(change)
+      return (...changes: readonly Change[]) => {
+        for (const change of changes) if ('type' in change) types.push(change.type)
+        return target.configure(...changes)
       }
     },
   })
@@ -63,6 +64,76 @@ describe('what is given of a type', () => {
     await runtime.drain()
     expect(types).toEqual(['early', 'late', 'later'])
     expect((await shared.settings()).types.late?.terms.retries).toBe(7)
+  })
+
+  it('is stored in one step with everything else that was given, before anybody else is told', async () => {
+    const { open, pass, store } = world()
+    const calls: string[] = []
+    const shared = tapped(store(), (call) => calls.push(call))
+    const names = Array.from({ length: 20 }, (_, n) => `n${n}`)
+    const scheduler = open({
+      store: shared,
+      ageing: { every: '1m' },
+      retryBudget: { count: 5, per: '1m' },
+      pools: Object.fromEntries(names.map((name) => [name, { concurrency: 3 }])),
+      types: Object.fromEntries(names.map((name) => [name, { retries: 1 }])),
+      autoStart: false,
+    })
+    await scheduler.snapshot()
+    expect(calls).toEqual([
+      'open',
+      'settings',
+      'configure',
+      'watch',
+      'settings',
+      'count',
+      'workers',
+    ])
+    const { pools, types, ageing, budget } = await shared.settings()
+    expect([Object.keys(pools).length, Object.keys(types).length]).toEqual([20, 20])
+    expect([ageing?.everyMs, budget === null]).toEqual([60_000, false])
+    await pass(scheduler.close())
+  })
+
+  it('is stored though each call of the start is lost once, on its way or on its way back', async () => {
+    for (const fate of ['refuse', 'lose-answer'] as const) {
+      const { open, pass, store } = world()
+      const faults = faulty(store())
+      const lost = new Map<string, number>()
+      faults.decide = (call) => {
+        const times = lost.get(call) ?? 0
+        lost.set(call, times + 1)
+        return times === 0 ? fate : 'ok'
+      }
+      const given = { ageing: { every: '1m' }, types: { t: { retries: 3 } } } as const
+      const scheduler = open({ store: faults.store, ...given })
+      await pass(scheduler.start())
+      expect(lost.get('configure')).toBe(2)
+      const { types, ageing } = await faults.store.settings()
+      expect([types.t?.terms.retries, ageing?.everyMs]).toEqual([3, 60_000])
+      await pass(scheduler.close())
+    }
+  })
+
+  it('is given up after some seconds of an outage, and at once where asking again is no use', async () => {
+    const { fails, open, pass, runtime, store } = world()
+    const faults = faulty(store())
+    const scheduler = open({ store: faults.store, types: { t: { retries: 3 } } })
+    faults.decide = () => 'refuse'
+    expect((await fails(scheduler.start())).code).toBe('STORE_UNAVAILABLE')
+    expect(runtime.monotonic()).toBeGreaterThan(500)
+    expect(runtime.monotonic()).toBeLessThan(5_000)
+    let asked = 0
+    faults.decide = () => {
+      asked += 1
+      throw new AxError('STORE_UNAVAILABLE', 'The file is damaged.', { retryable: false })
+    }
+    expect((await fails(scheduler.start())).message).toBe('The file is damaged.')
+    expect(asked).toBe(1)
+    faults.decide = () => 'ok'
+    await pass(scheduler.start())
+    expect((await faults.store.settings()).types.t?.terms.retries).toBe(3)
+    await pass(scheduler.close())
   })
 
   it('is stored late rather than never while the store is away', async () => {

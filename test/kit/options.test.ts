@@ -282,6 +282,7 @@ describe('what was refused', () => {
         () => runner('key', task, { retry: { inSlotConcurrency: 1 } as object }),
         () => limit(task, signal as object),
         () => createLimiter(1, { overflow: 'waits' as never }),
+        () => createLimiter(1, { overflow: 'wait' }),
       ].map(async (call) => ((await endOf(call)).error as AxError).message),
     )
     expect(messages).toEqual([
@@ -291,6 +292,8 @@ describe('what was refused', () => {
       'The options of limit must be an object, got [object AbortSignal]. Valid keys: priority, ' +
         'signal, enqueueTimeout.',
       "overflow must be 'reject' or 'wait' (did you mean 'wait'?), got \"waits\".",
+      'overflow must be left out, or given together with maxQueue: no queue is full without it, ' +
+        'got "wait".',
     ])
   })
 

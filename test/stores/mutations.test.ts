@@ -29,6 +29,9 @@ const MUTATIONS: Readonly<Record<string, Partial<Rules>>> = {
   'failed jobs name nobody': {
     names: (namer, id) => isLive(namer.status) && namer.edges.some(({ dep }) => dep.id === id),
   },
+  'a failed head lets its flow go': { keepsFlow: (head) => isLive(head.status) },
+  'flows keep nothing': { keepsFlow: () => false },
+  'what runs may be replaced': { mayBeReplaced: (row) => row.status !== 'success' },
   'a failure keeps its place': { rankAfterRetry: (row) => row.rank },
   'holds are nobody’s share': {
     isShared: (row, holder) => row.lease?.holder === holder && row.status === 'running',
@@ -85,7 +88,7 @@ const opener =
     modelStore({ now: () => clock.now(), rules })
 
 /** Histories tried until one shows a difference: every other one has the subject for it. */
-const SEEDS = 150
+const SEEDS = 400
 
 async function firstDifference(rules: Partial<Rules>): Promise<number | null> {
   for (let seed = 1; seed <= SEEDS; seed += 1) {

@@ -1,6 +1,6 @@
 // Owns the known cases of a file that fails in the middle, and of how much one transaction takes on.
 
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, describe, expect, it, vi } from 'vitest'
@@ -14,6 +14,7 @@ import { type Columns, type Database, loadLibrary } from '../../src/stores/sqlit
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import { FAILED, KEEP, OVERDUE, SUCCEEDED } from '../../src/testing/cases-bench.ts'
 import { newJob } from '../../src/testing/history-commands.ts'
+import { virtualRuntime } from '../../src/testing/virtual.ts'
 import { diskError, hooks, unhook } from './driver-hooks.ts'
 
 vi.mock('../../src/stores/sqlite/driver.ts', async (original) => {
@@ -300,3 +301,72 @@ describe('every connection to a file', () => {
     expect(level).toBe('PRAGMA synchronous = NORMAL')
   })
 })
+
+describe('a file that others hold', () => {
+  it('DQ-01: for a minute leaves an idle worker able to start what comes afterwards, at once', async () => {
+    const runtime = virtualRuntime(1)
+    await loadLibrary()
+    const file = fresh()
+    const store = sqliteStore(file, { runtime })
+    const logger = { info: () => {}, warn: () => {}, error: () => {} }
+    const scheduler = new AxScheduler({ store, runtime, logger })
+    const starts: number[] = []
+    scheduler.define('t', () => {
+      starts.push(runtime.monotonic())
+    })
+    await scheduler.start()
+    await runtime.advance(5_000)
+    let refused = 0
+    hooks.before = (sql) => {
+      if (sql !== 'BEGIN IMMEDIATE') return
+      refused += 1
+      throw Object.assign(new Error('database is locked'), { errcode: 5, rawCode: 5 })
+    }
+    await runtime.advance(60_000)
+    expect(refused).toBeGreaterThan(100)
+    unhook()
+    const other = sqliteStore(file, { runtime })
+    const jobs = [newJob('late', { type: 't' })]
+    await other.insert([{ jobs, unknownDeps: 'wait' }], false)
+    const added = runtime.monotonic()
+    await runtime.advance(2_000)
+    expect(starts).toHaveLength(1)
+    expect((starts[0] ?? 0) - added).toBeLessThanOrEqual(2_000)
+    await other.close()
+    const closing = scheduler.close()
+    await runtime.advance(60_000)
+    await closing
+    await store.close()
+  })
+
+  it('ES-20: for a long look slow nobody down, and the log is emptied when they have gone', async () => {
+    const file = fresh()
+    const store = sqliteStore(file)
+    await store.insert([{ jobs: [newJob('first')], unknownDeps: 'wait' }], false)
+    const reader = (await loadLibrary()).open(file)
+    reader.exec('BEGIN')
+    const seen = () => reader.prepare('SELECT count(*) AS count FROM job').all()
+    expect(seen()).toEqual([{ count: 1 }])
+    const times: number[] = []
+    for (let round = 0; round < 12; round += 1) {
+      const jobs = Array.from({ length: 1_000 }, (_, n) => newJob(`${round}-${n}`))
+      const begin = performance.now()
+      await store.insert([{ jobs, unknownDeps: 'wait' }], false)
+      times.push(performance.now() - begin)
+    }
+    expect(seen()).toEqual([{ count: 1 }])
+    const [first, last] = [median(times.slice(0, 6)), median(times.slice(6))]
+    console.log(`ES-20: ${first.toFixed(0)} ms for 1,000 jobs at first, ${last.toFixed(0)} at last`)
+    expect(last).toBeLessThan(10 * first + 1_000)
+    reader.exec('COMMIT')
+    expect(seen()).toEqual([{ count: 12_001 }])
+    reader.close()
+    expect(statSync(`${file}-wal`).size).toBeGreaterThan(1_000_000)
+    await store.close()
+    expect(existsSync(`${file}-wal`) ? statSync(`${file}-wal`).size : 0).toBe(0)
+  })
+})
+
+function median(values: readonly number[]): number {
+  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0
+}

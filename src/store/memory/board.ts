@@ -305,6 +305,16 @@ export class Board {
     this.#settle(next)
   }
 
+  /** Jobs that nobody names any more, and whose retention has been over for a while. */
+  unpark(records: readonly JobRecord[]): void {
+    for (const record of records) {
+      if (!record.has.parked) continue
+      record.rare.parked = false
+      this.setDeadline(record, this.now)
+      this.hintOverdue = true
+    }
+  }
+
   setType(type: string, said: TypeChange): void {
     const setting = changedType(this.types.get(type), said)
     this.types.set(type, setting)

@@ -197,6 +197,15 @@ export class Graph {
     return free
   }
 
+  /** Cuts the edges of a job that is taken out; those to it stay, and wait for its id. */
+  withdraw(record: JobRecord): readonly JobRecord[] {
+    const free = this.unname(record)
+    for (const edge of record.has.edges) this.#cut(edge)
+    if (record.node !== undefined) record.node.record = undefined
+    record.node = undefined
+    return free
+  }
+
   /** Drops outcomes whose time is over, at most `limit`. They leave about in order of time. */
   prune(now: number, limit: number): void {
     for (let count = 0; count < limit; count += 1) {
@@ -219,25 +228,30 @@ export class Graph {
    * both directions are walked in turn, and the shorter walk ends the search: a job with one
    * dependent at the end of a chain of a million costs two steps.
    */
-  loopOf(jobs: readonly NewJob[], now: number): readonly string[] | null {
+  loopOf(
+    jobs: readonly NewJob[],
+    now: number,
+    gone: ReadonlySet<string>,
+  ): readonly string[] | null {
     const group = new Map(jobs.map((job) => [job.id, job]))
     const linked = jobs.filter((job) => job.deps.length > 0)
-    const within = (id: string) => this.#unmet(group, group.get(id), now)
+    const isNew = (id: string) => group.has(id) || gone.has(id)
+    const within = (id: string) => this.#unmet(isNew, group.get(id), now)
     const ids = linked.map((job) => job.id)
     const loop = findCycle(ids, within)
     if (loop !== null) return loop
     const fillers = ids.filter((id) => this.#nodes.has(id))
     if (fillers.length === 0) return null
-    const up = (id: string) => (group.has(id) ? within(id) : this.#needed(id))
+    const up = (id: string) => (isNew(id) ? within(id) : this.#needed(id))
     const inGroup = namersOf(jobs)
     const down = (id: string) => [...(inGroup.get(id) ?? []), ...this.#needing(id)]
     return doMeet(fillers, up, down) ? findCycle(ids, up) : null
   }
 
   /** What a new job waits for: all of its dependencies but those that are satisfied already. */
-  #unmet(group: ReadonlyMap<string, NewJob>, job: NewJob | undefined, now: number): string[] {
+  #unmet(isNew: (id: string) => boolean, job: NewJob | undefined, now: number): string[] {
     const deps = job?.deps ?? []
-    const waits = (dep: Dep) => group.has(dep.id) || this.#look(dep, now) !== 'satisfied'
+    const waits = (dep: Dep) => isNew(dep.id) || this.#look(dep, now) !== 'satisfied'
     return deps.flatMap((dep) => (waits(dep) ? dep.id : []))
   }
 

@@ -4,6 +4,7 @@
 import { type Attempt, hasEnded, type Move } from '../../core/job.ts'
 import { isDoomed } from '../../core/quorum.ts'
 import { isLegal } from '../../core/steps.ts'
+import { LIMITS } from '../limits.ts'
 import type { Moved } from '../store.ts'
 import type { Board } from './board.ts'
 import type { JobRecord } from './record.ts'
@@ -77,7 +78,7 @@ export class Moves {
       to === 'success' && record.keyForMs > 0 ? board.now + record.keyForMs : 0,
     )
     board.hintEnded.push(record.id)
-    if (to === 'success') this.#unpark(board.graph.unname(record))
+    if (to === 'success') board.unpark(board.graph.unname(record))
   }
 
   #runAgain(record: JobRecord, move: Move): void {
@@ -172,6 +173,10 @@ export class Moves {
       record.rare.parked = true
       return { status: 'refused', job: record, why: { reason: 'named' } }
     }
+    if (isKeptByFlow(board.records, record)) {
+      board.setDeadline(record, board.now + LIMITS.flowMs)
+      return { status: 'refused', job: record, why: { reason: 'named' } }
+    }
     board.finishFanOut(record)
     const free = board.graph.forget(record, move.keepMs, board.now)
     board.keys.release(record, 0)
@@ -182,18 +187,8 @@ export class Moves {
     if (record.status === 'failed') board.countFailure(record.code ?? 'HANDLER_FAILED', -1)
     board.forgotten += 1
     board.hintEnded.push(record.id)
-    this.#unpark(free)
+    board.unpark(free)
     return { status: 'moved', job: record }
-  }
-
-  /** Jobs that nobody names any more, and whose retention has been over for a while. */
-  #unpark(records: readonly JobRecord[]): void {
-    for (const record of records) {
-      if (!record.has.parked) continue
-      record.rare.parked = false
-      this.#board.setDeadline(record, this.#board.now)
-      this.#board.hintOverdue = true
-    }
   }
 
   /** A lease that its worker never heard of goes back uncharged; such a hold is settled. */
@@ -212,6 +207,13 @@ export class Moves {
     board.drop(record)
     board.pass(record, 'unheard', undefined, { worker })
   }
+}
+
+/** Whether the job that its flow is called after is not done with it. */
+function isKeptByFlow(records: ReadonlyMap<string, JobRecord>, { id, flow }: JobRecord): boolean {
+  if (flow === undefined || flow === id) return false
+  const head = records.get(flow)
+  return head !== undefined && head.status !== 'success'
 }
 
 /** A job cancelled for its dependencies carries their culprit; no other end has one. */

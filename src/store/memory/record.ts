@@ -58,6 +58,8 @@ export interface Rare {
   keepMs: number
   /** Its retention is over, but a job that is kept still names it. */
   parked: boolean
+  /** What a holder has written down about its attempt. */
+  note: string | undefined
 }
 
 const NO_DEPS: readonly Dep[] = Object.freeze([])
@@ -93,6 +95,7 @@ const NOTHING: Rare = Object.freeze({
   again: 'no',
   keepMs: 0,
   parked: false,
+  note: undefined,
 })
 
 export class JobRecord implements StoredJob {
@@ -217,6 +220,9 @@ export class JobRecord implements StoredJob {
   }
   get evictor(): string | undefined {
     return this.#rare.evictor?.id
+  }
+  get note(): string | undefined {
+    return this.#rare.note
   }
   get startedAt(): number {
     return this.latest?.startedAt ?? 0

@@ -190,6 +190,7 @@ export function readRow(c: readonly unknown[], shared: Shared): Row {
     cause: more.cause,
     error: c[AT.error] === null ? undefined : JSON.parse(c[AT.error] as string),
     log: attemptsIn(figures, createdAt),
+    note: more.note,
     result: optional(c[AT.result]),
     saved: {
       table: isPast ? 'past' : 'live',

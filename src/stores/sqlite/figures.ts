@@ -102,10 +102,11 @@ export function moreIn([, , , , , , , , , , more = NOTHING_MORE]: Figures): More
 /** What most jobs have nothing to say of. */
 function moreOf(row: Row): More | undefined {
   const { cause, victim, preempted, attemptsBefore, lostBefore, unknown, displaced } = row
-  const { stuck, pass, keepRank, keepMs, parked, inLane } = row
+  const { stuck, pass, keepRank, keepMs, parked, inLane, note } = row
   const isPlain =
     cause === undefined &&
     victim === undefined &&
+    note === undefined &&
     preempted === 0 &&
     attemptsBefore === 0 &&
     lostBefore === 0 &&
@@ -127,12 +128,13 @@ function moreOf(row: Row): More | undefined {
     keepMs: keepMs || undefined,
     parked: parked || undefined,
     inLane: inLane || undefined,
+    note,
   }
 }
 
 type Rare =
   | ('cause' | 'victim' | 'preempted' | 'attemptsBefore' | 'lostBefore' | 'unknown')
-  | ('displaced' | 'stuck' | 'pass' | 'keepRank' | 'keepMs' | 'parked' | 'inLane')
+  | ('displaced' | 'stuck' | 'pass' | 'keepRank' | 'keepMs' | 'parked' | 'inLane' | 'note')
 type More = { readonly [Name in Rare]?: Row[Name] | undefined }
 
 /** What jobs agree on, as the text by which it is found again. */

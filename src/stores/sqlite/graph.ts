@@ -199,6 +199,13 @@ export class Graph {
     return free
   }
 
+  /** Cuts the edges of a job that is taken out; those to it stay, and wait for its id. */
+  withdraw(row: Row): readonly Row[] {
+    const free = this.unname(row)
+    if (row.deps.length > 0) this.#session.run('removeEdges', row.seq)
+    return free
+  }
+
   /** The loop that a group would close, or null: see the same function of the memory store. */
   loopOf(jobs: readonly NewJob[]): readonly string[] | null {
     const group = new Map(jobs.map((job) => [job.id, job]))

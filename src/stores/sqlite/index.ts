@@ -58,7 +58,8 @@ export function sqliteStore(file: string, options: SqliteOptions = {}): Store {
   if (file === ':memory:') refuseValue('file', file, 'a path; for jobs in memory use memoryStore()')
   plain('options of sqliteStore', options)
   refuseUnknown('sqliteStore', options, ['sync', 'maxPages', 'now', 'runtime'])
-  const { sync = 'normal', runtime = systemRuntime, now = runtime.now } = options
+  const { sync = 'normal', runtime = systemRuntime } = options
+  const { now = () => runtime.now() } = options
   if (sync !== 'normal' && sync !== 'full') refuseValue('sync', sync, "'normal' or 'full'")
   const { maxPages } = options
   if (maxPages !== undefined) integer('maxPages', maxPages, 1, MAX_PAGES)

@@ -24,9 +24,13 @@ type Result =
   | { readonly status: 'done'; readonly jobs: readonly { added: boolean; row: Row }[] }
 
 /** All groups, one by one; then how each job is after that. */
-export function insertGroups(board: Board, groups: readonly InsertGroup[]): InsertAnswer[] {
+export function insertGroups(
+  board: Board,
+  groups: readonly InsertGroup[],
+  needsNoRoom = false,
+): InsertAnswer[] {
   board.session.prepare(groups.flatMap(({ jobs }) => jobs.map(({ id }) => id)))
-  const results = groups.map((group) => insertOne(board, group))
+  const results = groups.map((group) => insertOne(board, group, needsNoRoom))
   const views = new Map<Row, StoredJob>()
   const view = (row: Row) => {
     const known = views.get(row) ?? viewOf(row)
@@ -42,11 +46,11 @@ export function insertGroups(board: Board, groups: readonly InsertGroup[]): Inse
   })
 }
 
-function insertOne(board: Board, group: InsertGroup): Result {
+function insertOne(board: Board, group: InsertGroup, needsNoRoom: boolean): Result {
   const { fence, tick } = group
   if (fence !== undefined && !holds(board, fence.id, fence.lease)) return { status: 'stale' }
   if (tick !== undefined && !stands(board, tick.schedule, tick.at)) return { status: 'stale' }
-  const plan = planOf(board, group)
+  const plan = planOf(board, group, needsNoRoom)
   if ('refusals' in plan) return { status: 'refused', refusals: plan.refusals }
   if (tick !== undefined) moveOn(board, tick.schedule, tick.nextAt)
   const fresh = plan.fresh.map((job) => newRow(board, job))
@@ -84,6 +88,7 @@ function newRow({ session }: Board, job: NewJob): Row {
 function planOf(
   board: Board,
   group: InsertGroup,
+  needsNoRoom: boolean,
 ): Plan | { readonly refusals: readonly Refusal[] } {
   const plan: Plan = { ids: new Set(), fresh: [], answers: [], keys: new Map(), linked: false }
   const refusals: Refusal[] = []
@@ -94,7 +99,7 @@ function planOf(
   }
   if (refusals.length > 0) return { refusals }
   const path = plan.linked ? board.graph.loopOf(plan.fresh) : null
-  if (path === null) return withRoom(board, group, plan)
+  if (path === null) return needsNoRoom ? plan : withRoom(board, group, plan)
   const index = group.jobs.findIndex((job) => path.includes(job.id))
   return { refusals: [{ index: Math.max(0, index), reason: 'cycle', path }] }
 }

@@ -226,6 +226,7 @@ function extendOne(
   listed.add(lease.number)
   board.setDeadline(row, board.now + ask.leaseMs)
   if (held.stuck === true) board.stick(row)
+  if (held.note !== undefined) row.note = held.note
   if (lease.hold) return { status: 'cancelled', lease }
   const by = row.evictor
   return by === undefined ? { status: 'held' } : { status: 'evicted', by }

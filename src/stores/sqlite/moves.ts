@@ -4,6 +4,7 @@
 import { type Attempt, hasEnded, type Move, type StoredJob } from '../../core/job.ts'
 import { isDoomed } from '../../core/quorum.ts'
 import { isLegal } from '../../core/steps.ts'
+import { LIMITS } from '../../store/limits.ts'
 import type { Moved } from '../../store/store.ts'
 import type { Board } from './board.ts'
 import { type Row, viewOf } from './row.ts'
@@ -189,6 +190,10 @@ function forget(board: Board, row: Row, move: Move): Result {
     row.parked = true
     return { status: 'refused', row, why: { reason: 'named' } }
   }
+  if (isKeptByFlow(board, row)) {
+    board.setDeadline(row, board.now + LIMITS.flowMs)
+    return { status: 'refused', row, why: { reason: 'named' } }
+  }
   board.finishFanOut(row)
   const free = board.graph.forget(row, move.keepMs)
   board.keys.release(row, 0)
@@ -201,8 +206,15 @@ function forget(board: Board, row: Row, move: Move): Result {
   return { status: 'moved', row }
 }
 
+/** Whether the job that its flow is called after is not done with it. */
+function isKeptByFlow({ session }: Board, { id, flow }: Row): boolean {
+  if (flow === undefined || flow === id) return false
+  const head = session.byId(flow)
+  return head !== undefined && head.status !== 'success'
+}
+
 /** Jobs that nobody names any more, and whose retention has been over for a while. */
-function unpark(board: Board, rows: readonly Row[]): void {
+export function unpark(board: Board, rows: readonly Row[]): void {
   for (const row of rows) {
     row.parked = false
     board.setDeadline(row, board.now)

@@ -8,10 +8,12 @@ import type {
   Change,
   ExtendAsk,
   Hint,
+  InsertAnswer,
   InsertGroup,
   LeaseAsk,
   ListQuery,
   OverdueAsk,
+  ReplaceGroup,
   Store,
   Told,
   Traits,
@@ -27,6 +29,7 @@ import { extend, lease, overdue } from './leasing.ts'
 import { list } from './listing.ts'
 import { applyMoves } from './moves.ts'
 import { count, dependents, events, settingsOf, standing, workersOf } from './reading.ts'
+import { replaceJobs, Undone } from './replacement.ts'
 import { Session } from './session.ts'
 import { setSchedule } from './timetable.ts'
 import { freeTheDead, Watch } from './watch.ts'
@@ -85,6 +88,16 @@ export class SqliteStore implements Store {
     return this.#write(tell, (board) => insertGroups(board, groups), weight)
   }
 
+  async replace(group: ReplaceGroup, tell: boolean): Promise<Told<InsertAnswer>> {
+    const weight = group.jobs.length + group.gone.length
+    try {
+      return await this.#write(tell, (board) => replaceJobs(board, group), weight)
+    } catch (error) {
+      if (error instanceof Undone) return { answer: error.answer, events: NO_EVENTS }
+      throw error
+    }
+  }
+
   async lease(ask: LeaseAsk, tell: boolean) {
     const act = (board: Board) => {
       const answer = lease(board, ask)
@@ -110,8 +123,10 @@ export class SqliteStore implements Store {
     return this.#write(tell, (board) => extend(board, ask), ask.held.length)
   }
 
-  async configure(change: Change): Promise<void> {
-    await this.#write(false, (board) => configure(board, change))
+  async configure(...changes: readonly Change[]): Promise<void> {
+    await this.#write(false, (board) => {
+      for (const change of changes) configure(board, change)
+    })
   }
 
   async settings() {
@@ -136,6 +151,7 @@ export class SqliteStore implements Store {
       }
       const said = [name, JSON.stringify(types), Number(full), zombies, settings]
       session.run('setWorker', holder, ...said, session.now + ttlMs)
+      session.run('dropWorkers', session.now)
       this.#sign(board, holder)
     })
   }

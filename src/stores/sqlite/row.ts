@@ -71,6 +71,7 @@ export interface Row {
   cause: string | undefined
   error: ErrorData | undefined
   log: readonly Attempt[]
+  note: string | undefined
   result: string | undefined
   /** Where the file has it, and what it says there of the columns that can change. */
   saved: Saved | null
@@ -170,6 +171,7 @@ function beginning(
     cause: undefined,
     error: undefined,
     log: NO_ATTEMPTS,
+    note: undefined,
     result: undefined,
     saved: null,
   }
@@ -223,5 +225,6 @@ export function viewOf(row: Row): StoredJob {
     code: row.code,
     cause: row.cause,
     log: row.log,
+    note: row.note,
   }
 }

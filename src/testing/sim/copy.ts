@@ -59,6 +59,7 @@ export function copyJob(job: StoredJob): StoredJob {
     code: job.code,
     cause: job.cause,
     log: job.log.slice(),
+    note: job.note,
   }
 }
 

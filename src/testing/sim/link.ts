@@ -40,17 +40,9 @@ export interface Cut {
   way: 'both' | 'to' | 'from'
 }
 
-/**
- * A process that starts says what it was given in some twenty calls, one after the other. Were
- * each of them as likely to fail as any other, hardly a process would come up in a bad network.
- */
-const SPARED = 0.85
-
-/** What such a call takes at most, there and back each. */
-const SPARED_MS = 3
-
 const CALLS: readonly CallName[] = [
   'insert',
+  'replace',
   'lease',
   'overdue',
   'apply',
@@ -125,27 +117,12 @@ export class Link {
       const ms = this.#settings.clientTimeoutMs
       const timer = node.after(ms, () => settle.fail('no answer in time'))
       const settle = this.#settler(call, timer, resolve, reject)
-      const isSpared = name === 'configure' && this.#chance.next() < SPARED
-      if (isSpared) return this.#spare(call, restarts, settle)
       if (this.#happens('crashOnSend', 'crash between two steps')) return node.crash()
       if (this.#happens('busy', 'busy')) return this.#deliver('from', () => settle.fail('busy'))
       if (this.#isLost('to', 'loseRequest', 'request lost')) return
       const act = () => this.#arrive(call, restarts, settle)
       this.#send('to', act)
       if (this.#happens('duplicate', 'delivered twice')) this.#send('to', act)
-    })
-  }
-
-  /** There and back without an accident, unless the way is cut. */
-  #spare(call: Call, restarts: number, settle: { succeed(answer: unknown): void }): void {
-    const { cut } = this
-    const ms = Math.min(this.#settings.latencyMs, SPARED_MS)
-    const { world } = this.#node
-    if (world.time < cut.until) return
-    world.after(ms, async () => {
-      if (this.#far.restarts !== restarts) return
-      const answer = await this.#far.act(call)
-      this.#node.after(ms, () => settle.succeed(answer))
     })
   }
 

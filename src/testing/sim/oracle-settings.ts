@@ -10,10 +10,10 @@ import { type Commit, expect, type Watch } from './oracle.ts'
 
 /** 25: what is set moves no job by itself. */
 export function judgeConfigure(watch: Watch, commit: Commit): void {
-  const change = commit.call.args[0] as Change
-  takeOver(watch, change, commit.now)
+  const changes = commit.call.args as readonly Change[]
+  for (const change of changes) takeOver(watch, change, commit.now)
   const quiet = commit.events.length === 0
-  expect(watch, 25, quiet, () => `configuring ${JSON.stringify(change)} moved jobs`)
+  expect(watch, 25, quiet, () => `configuring ${JSON.stringify(changes)} moved jobs`)
 }
 
 function takeOver(watch: Watch, change: Change, now: number): void {

@@ -17,7 +17,7 @@ import { checkBackoff, checkEvent, checkRecord, checkTerms } from './oracle-reco
 import { checkSettings, judgeConfigure } from './oracle-settings.ts'
 import type { Seen } from './view.ts'
 
-/** Calls that may change something. */
+/** Calls that may change something. Nobody in the simulation replaces jobs. */
 const WRITES: ReadonlySet<string> = new Set([
   'insert',
   'lease',

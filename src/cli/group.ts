@@ -1,0 +1,137 @@
+// Owns the process groups of shell commands as other processes know them: what is written down of
+// one, and how one whose ax has died is ended. May never end a group without a proof that it is the
+// one that was written down: numbers of processes are used again.
+
+import { execFile } from 'node:child_process'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { systemRuntime } from '../kit/runtime.ts'
+
+/** A group leader, and how to know it and its children again. */
+export interface Group {
+  readonly pid: number
+  /** Stands in the environment of everything that was started in it. */
+  readonly mark: string
+}
+
+/** Commands carry the mark of their attempt under this name. */
+export const MARK = 'AX_GROUP'
+
+/** From SIGTERM to SIGKILL, as for a command that is told to stop. */
+const TERM_MS = 3_000
+
+/** Between two looks whether it is gone; and how long SIGKILL may take to be seen. */
+const LOOK_MS = 20
+const KILL_MS = 2_000
+
+const NOTE = /^process group (\d+) on (\S+), begun (.*), marked (\S+)$/
+
+/** What a job writes down about its command, so that it can be ended when this process has died. */
+export async function noteOf({ pid, mark }: Group): Promise<string> {
+  return `process group ${pid} on ${machine()}, begun ${await beginningOf(pid)}, marked ${mark}`
+}
+
+/**
+ * Ends what is left of a command of an attempt that was lost: SIGTERM, and SIGKILL 3 seconds later.
+ * Answers true if there was something. Nothing happens on another machine, or on Windows, where
+ * commands have no groups.
+ *
+ * On Linux a member of the group has to carry the mark in its environment. Elsewhere the leader has
+ * to have begun at the instant that was written down; if it has ended, its children are let be.
+ */
+export async function endGroup(note: string | undefined): Promise<boolean> {
+  const [, pid, host, began, mark] = NOTE.exec(note ?? '') ?? []
+  if (pid === undefined || host !== machine()) return false
+  const group = { pid: Number(pid), mark: mark as string }
+  if (!exists(group) || !(await isOurs(group, began as string))) return false
+  send(group, 'SIGTERM')
+  if (await isGone(group, TERM_MS)) return true
+  send(group, 'SIGKILL')
+  await isGone(group, KILL_MS)
+  return true
+}
+
+async function isGone(group: Group, ms: number): Promise<boolean> {
+  const until = systemRuntime.monotonic() + ms
+  while (runs(group)) {
+    if (systemRuntime.monotonic() > until) return false
+    await new Promise<void>((resolve) => systemRuntime.after(LOOK_MS, resolve))
+  }
+  return true
+}
+
+async function isOurs({ pid, mark }: Group, began: string): Promise<boolean> {
+  if (process.platform !== 'linux') return began !== '' && (await beginningOf(pid)) === began
+  return membersOf(pid).some((member) => textOf(`/proc/${member}/environ`).includes(mark))
+}
+
+/** Members that have ended, and that nobody has asked about yet, do not run. */
+function runs(group: Group): boolean {
+  return process.platform === 'linux' ? membersOf(group.pid).length > 0 : exists(group)
+}
+
+function exists({ pid }: Group): boolean {
+  try {
+    process.kill(-pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function send({ pid }: Group, signal: NodeJS.Signals): void {
+  try {
+    process.kill(-pid, signal)
+  } catch {
+    // Nobody of the group is left.
+  }
+}
+
+function membersOf(group: number): readonly number[] {
+  const pids = readdirSync('/proc').map(Number).filter(Number.isInteger)
+  return pids.filter((pid) => {
+    const [state, , pgrp] = statOf(pid)
+    return Number(pgrp) === group && state !== 'Z' && state !== 'X'
+  })
+}
+
+/** The fields of a process from its state on; its name, in brackets, may have spaces. */
+function statOf(pid: number): readonly string[] {
+  const text = textOf(`/proc/${pid}/stat`)
+  return text.slice(text.lastIndexOf(')') + 2).split(' ')
+}
+
+/** When a process began: in ticks since the machine did, or as `ps` says; empty if nobody does. */
+async function beginningOf(pid: number): Promise<string> {
+  if (process.platform === 'linux') return statOf(pid)[19] ?? ''
+  return new Promise((resolve) => {
+    execFile('ps', ['-o', 'lstart=', '-p', String(pid)], { env: { LC_ALL: 'C' } }, (_, out) =>
+      resolve(String(out ?? '').trim()),
+    )
+  })
+}
+
+/** Numbers of processes mean something within one machine, one start and one container of it. */
+function machine(): string {
+  const boot = textOf('/proc/sys/kernel/random/boot_id').trim()
+  return [hostname(), boot, namespace()]
+    .filter((part) => part !== '')
+    .join('/')
+    .replace(/\s/g, '_')
+}
+
+function namespace(): string {
+  try {
+    return readlinkSync('/proc/self/ns/pid')
+  } catch {
+    return ''
+  }
+}
+
+function textOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return ''
+  }
+}

@@ -1,0 +1,74 @@
+// Owns which store a command works on: what `--store` takes, and the file that is the default.
+// May never fall back to another store than the one that was asked for.
+
+import { mkdir, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { AxError } from '../core/errors.ts'
+import { memoryStore, type Store } from '../index.ts'
+import { sqliteStore } from '../stores/sqlite/index.ts'
+
+/** Under the current folder, made with its folder. */
+export const DEFAULT_STORE = join('.ax', 'ax.db')
+
+const SUPPORTED = `'memory', or a file such as ${DEFAULT_STORE}`
+
+export interface OpenedStore {
+  readonly store: Store
+  /** It outlives this process: what is left of a run can be resumed. */
+  readonly isDurable: boolean
+}
+
+/**
+ * Opens what `--store` names. Refuses with INVALID_OPTION what is no store of this version, and
+ * with STORE_UNAVAILABLE what cannot be opened.
+ */
+export async function openStore(given: string | undefined): Promise<OpenedStore> {
+  if (given === 'memory') return { store: memoryStore(), isDurable: false }
+  const scheme = /^([a-z][a-z0-9+.-]+):\/\//i.exec(given ?? '')?.[1]
+  if (scheme !== undefined) throw unsupported(given as string, scheme)
+  const file = given ?? DEFAULT_STORE
+  if (given === undefined) await makeFolder(dirname(file))
+  silenceSqlite()
+  const store = sqliteStore(file)
+  await store.open()
+  return { store, isDurable: true }
+}
+
+/** What is in it is of this machine: nobody means to commit it. */
+async function makeFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { recursive: true })
+    await writeFile(join(folder, '.gitignore'), '*\n', { flag: 'wx' })
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code === 'EEXIST') return
+    throw new AxError(
+      'STORE_UNAVAILABLE',
+      `The folder '${folder}' for the store cannot be made here: ${message}. ` +
+        'Name a file elsewhere with --store FILE, or use --store memory.',
+      { retryable: false, cause: error },
+    )
+  }
+}
+
+function unsupported(value: string, scheme: string): AxError {
+  return new AxError(
+    'INVALID_OPTION',
+    `--store ${hidden(value)} cannot be used: there is no store for '${scheme}://' in this ` +
+      `version of ax. What it takes now is ${SUPPORTED}.`,
+    { option: '--store', value: hidden(value) },
+  )
+}
+
+/** An address may have a password in it, and messages end up in logs. */
+function hidden(address: string): string {
+  return address.replace(/\/\/[^@/]*@/, '//***@')
+}
+
+/** Node says of its own SQLite that it is experimental, on every start, to people who run jobs. */
+function silenceSqlite(): void {
+  const emit = process.emitWarning.bind(process)
+  process.emitWarning = ((warning: string | Error, ...rest: []) => {
+    if (!String(warning).includes('SQLite is an experimental feature')) emit(warning, ...rest)
+  }) as typeof process.emitWarning
+}

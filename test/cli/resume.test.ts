@@ -1,0 +1,396 @@
+// Owns what becomes of a run beyond one process: resumed, refused, followed, begun anew.
+// May never sleep for luck: it waits for lines and files, and so do the flows.
+
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { prepare } from '../../scripts/prepare.mjs'
+import type { RunReport } from '../../src/cli/report.ts'
+import { Ax, ax, type Ended, folderOf, gone, written } from './helpers.ts'
+
+beforeAll(prepare, 120_000)
+
+const cleanUps: (() => void)[] = []
+afterEach(() => {
+  for (const cleanUp of cleanUps.splice(0)) cleanUp()
+})
+
+function inFolder(files: Readonly<Record<string, string>>): string {
+  const { folder, remove } = folderOf(files)
+  cleanUps.push(remove)
+  return folder
+}
+
+function write(folder: string, file: string, text = ''): void {
+  writeFileSync(join(folder, file), text)
+}
+
+function read(folder: string, file: string): string {
+  return readFileSync(join(folder, file), 'utf8')
+}
+
+/** The lines of a file that commands write to: who has run, and how often. */
+function linesOf(folder: string, file: string): string[] {
+  return existsSync(join(folder, file)) ? read(folder, file).trim().split('\n') : []
+}
+
+async function kill(run: Ax): Promise<void> {
+  run.child.kill('SIGKILL')
+  await run.ended
+}
+
+const RUN = ['run', 'flow.yaml']
+
+function reportOf(ended: Ended): RunReport {
+  return JSON.parse(ended.out) as RunReport
+}
+
+/** `b` waits for a file, and writes down that it is alive as long as it does. */
+const WAITS = `
+name: nightly
+jobs:
+  a: { run: 'echo a >> ran; echo 1' }
+  b: { run: 'echo b >> ran; echo $$ > pid; while [ ! -f go ]; do echo beat >> beats; sleep 0.03; done', deps: [a] }
+  c: { run: 'echo c >> ran; cat "$AX_DEPS"', deps: [b] }
+`
+
+/** A run whose process was killed while `b` ran. */
+async function killed(folder: string, args: readonly string[] = RUN): Promise<void> {
+  const run = new Ax(args, folder)
+  await written(join(folder, 'pid'))
+  await kill(run)
+}
+
+describe('the same command again', () => {
+  it('after kill -9 runs only what is left, and ends first what the dead process has left', async () => {
+    const folder = inFolder({
+      'flow.yaml': WAITS.replace(
+        'while',
+        'if [ -f beats ]; then n=$(wc -l < beats); sleep 0.3; test $n = $(wc -l < beats) && echo alone; exit; fi; while',
+      ),
+    })
+    await killed(folder)
+    await written(join(folder, 'beats'))
+    const orphan = read(folder, 'pid')
+    const { code, out } = await ax(RUN, folder)
+    expect(out).toMatch(/^Ended a command that a process which died had left behind\.\n/)
+    expect(out).toContain('Resuming run 1 of nightly: 1 of 3 jobs are done.\n')
+    expect(out).toContain('\nc: {"b":"alone"}\n')
+    expect(linesOf(folder, 'ran')).toEqual(['a', 'b', 'b', 'c'])
+    expect(code).toBe(0)
+    await gone(orphan)
+  })
+
+  it('after a failure tries again what failed, and runs the branch that it had cancelled', async () => {
+    const folder = inFolder({
+      'flow.yaml': `
+jobs:
+  a: { run: 'echo a >> ran' }
+  b: { run: 'echo b >> ran; test -f mended', deps: [a] }
+  c: { run: 'echo c >> ran', deps: [b] }
+  d: { run: 'echo d >> ran', deps: [{ id: b, on: end }] }
+`,
+    })
+    const first = await ax(RUN, folder)
+    expect(first.out).toContain('Run the same command again to resume it.')
+    expect(first.code).toBe(1)
+    write(folder, 'mended')
+    const again = await ax([...RUN, '--json'], folder)
+    expect(again.code).toBe(0)
+    expect(reportOf(again)).toMatchObject({ run: 1, resumed: true, ok: true, resumable: false })
+    expect(linesOf(folder, 'ran')).toEqual(['a', 'b', 'd', 'b', 'c'])
+  })
+
+  it('after Ctrl-C runs what is left; once all is done, the next one begins a new run', async () => {
+    const folder = inFolder({ 'flow.yaml': WAITS })
+    const run = new Ax(RUN, folder)
+    await written(join(folder, 'pid'))
+    run.child.kill('SIGINT')
+    await run.seen(/Stopping: 1 running job/)
+    write(folder, 'go')
+    const stopped = await run.ended
+    expect(stopped.code).toBe(130)
+    expect(stopped.out).toMatch(/2 of 3 succeeded\. Run the same command again to resume it\.\n$/)
+    const second = await ax(RUN, folder)
+    expect(second.out).toContain('Resuming run 1 of nightly: 2 of 3 jobs are done.\n')
+    expect(second.code).toBe(0)
+    const third = await ax([...RUN, '--json'], folder)
+    expect(reportOf(third)).toMatchObject({ run: 2, resumed: false, ok: true })
+    expect(linesOf(folder, 'ran')).toEqual(['a', 'b', 'c', 'a', 'b', 'c'])
+  })
+
+  it('begins a run that died before it had any job', async () => {
+    const folder = inFolder({ 'flow.yaml': WAITS, go: '' })
+    const file = join(folder, 'runs.db')
+    const { AxScheduler } = await import('../../src/index.ts')
+    const { newRun } = await import('../../src/cli/runs.ts')
+    const { sqliteStore } = await import('../../src/stores/sqlite/index.ts')
+    const store = sqliteStore(file)
+    const scheduler = new AxScheduler({ store, autoStart: false })
+    expect((await newRun(scheduler, 'nightly', 0)).id).toBe('nightly#1')
+    await scheduler.close()
+    await store.close()
+    const ended = await ax([...RUN, '--store', 'runs.db', '--json'], folder)
+    expect(reportOf(ended)).toMatchObject({ run: 1, resumed: false, ok: true })
+    expect(existsSync(join(folder, '.ax'))).toBe(false)
+  })
+})
+
+describe('an edited file', () => {
+  it('fits if what has succeeded is unchanged: others change, come and go', async () => {
+    const folder = inFolder({
+      'flow.yaml': `
+name: nightly
+jobs:
+  a: { run: 'echo a >> ran' }
+  b: { run: 'exit 1', deps: [a] }
+  c: { run: 'echo old >> ran', deps: [b] }
+  old: { run: 'exit 2' }
+`,
+    })
+    expect((await ax(RUN, folder)).code).toBe(1)
+    write(
+      folder,
+      'flow.yaml',
+      `
+name: nightly
+defaults: { timeout: 20s }
+jobs:
+  new: { run: 'echo new >> ran', deps: [a] }
+  c: { run: 'echo c >> ran', deps: [b, new] }
+  b: { run: 'echo b >> ran', deps: [a] }
+  a: { run: 'echo a >> ran' }
+`,
+    )
+    const again = await ax([...RUN, '--json'], folder)
+    const report = reportOf(again)
+    expect(report).toMatchObject({ run: 1, resumed: true, ok: true })
+    expect(report.jobs.map(({ name }) => name)).toEqual(['new', 'c', 'b', 'a'])
+    const [first, , , last] = linesOf(folder, 'ran')
+    expect([first, last]).toEqual(['a', 'c'])
+    expect(linesOf(folder, 'ran').sort()).toEqual(['a', 'b', 'c', 'new'])
+  })
+
+  it('that changes what has succeeded is refused with the difference, and nothing is touched', async () => {
+    const flow = `
+name: nightly
+jobs:
+  a: { run: 'echo a >> ran' }
+  b: { run: 'echo b >> ran', deps: [a] }
+  x: { run: 'echo x >> ran' }
+  c: { run: 'echo c >> ran; test -f mended', deps: [b, x] }
+`
+    const folder = inFolder({ 'flow.yaml': flow })
+    await ax(RUN, folder)
+    const before = linesOf(folder, 'ran')
+    const edited = flow
+      .replace("'echo a >> ran'", "'echo A >> ran'")
+      .replace('deps: [a]', 'deps: [a, c]')
+      .replace('deps: [b, x]', 'deps: []')
+      .replace(/ {2}x:.*\n/, '')
+    write(folder, 'flow.yaml', edited)
+    const refused = await ax(RUN, folder)
+    expect(refused.code).toBe(2)
+    expect(refused.err.split('\n')).toEqual([
+      'This flow cannot run: Run 1 of nightly is not finished, and what has succeeded in it is not ' +
+        'what the file says now:',
+      '  a: run "echo a >> ran" -> run "echo A >> ran"',
+      '  b: deps [a] -> [a, c]',
+      '  x: it is in the file no more.',
+      'Undo that to resume the run, or start over with --fresh.',
+      '',
+    ])
+    expect(linesOf(folder, 'ran')).toEqual(before)
+    write(folder, 'flow.yaml', flow)
+    write(folder, 'mended')
+    const resumed = await ax(RUN, folder)
+    expect(resumed.out).toContain('Resuming run 1 of nightly: 3 of 4 jobs are done.')
+    write(folder, 'flow.yaml', edited.replace('[a, c]', '[a]'))
+    expect((await ax(RUN, folder)).code).toBe(0)
+  })
+})
+
+describe('a second call', () => {
+  it('follows a run that is running, starts nothing, and ends as the run does', async () => {
+    const folder = inFolder({ 'flow.yaml': WAITS.replace('cat', 'exit 7; cat') })
+    const owner = new Ax(RUN, folder)
+    await written(join(folder, 'pid'))
+    const second = new Ax([...RUN, '--json'], folder)
+    const third = new Ax(RUN, folder)
+    await third.seen(/Run 1 of nightly is running in another process: this one only follows it\./)
+    third.child.kill('SIGINT')
+    const detached = await third.ended
+    expect(detached.code).toBe(130)
+    expect(detached.out).toMatch(/followed for .* Run 1 goes on in its own process\.\n$/)
+    while (!second.err.includes('only follows it')) await new Promise((r) => setTimeout(r, 20))
+    write(folder, 'go')
+    const followed = await second.ended
+    expect(followed.code).toBe(1)
+    expect(reportOf(followed)).toMatchObject({ run: 1, followed: true, ok: false })
+    expect(followed.err).toMatch(/c +failed/)
+    expect((await owner.ended).code).toBe(1)
+    expect(linesOf(folder, 'ran')).toEqual(['a', 'b', 'c'])
+  })
+
+  it('goes on with the run when the process that it follows dies', async () => {
+    const folder = inFolder({ 'flow.yaml': WAITS })
+    const owner = new Ax(RUN, folder)
+    await written(join(folder, 'pid'))
+    const second = new Ax(RUN, folder)
+    await second.seen(/only follows it/)
+    await kill(owner)
+    write(folder, 'go')
+    const { code, out } = await second.ended
+    expect(out).toContain('The process that ran nightly has died: this one goes on with it.')
+    expect(out).toContain('Resuming run 1 of nightly: 1 of 3 jobs are done.')
+    expect(code).toBe(0)
+    expect(linesOf(folder, 'ran')).toEqual(['a', 'b', 'b', 'c'])
+  })
+
+  it('at the same instant is one run, of one process, whoever is first', async () => {
+    const folder = inFolder({ 'flow.yaml': WAITS })
+    const both = [new Ax([...RUN, '--json'], folder), new Ax([...RUN, '--json'], folder)]
+    await written(join(folder, 'pid'))
+    while (!both.some(({ err }) => err.includes('only follows'))) {
+      await new Promise((r) => setTimeout(r, 20))
+    }
+    write(folder, 'go')
+    const ended = await Promise.all(both.map((each) => each.ended))
+    expect(ended.map(({ code }) => code)).toEqual([0, 0])
+    const reports = ended.map(reportOf)
+    expect(reports.map(({ run }) => run)).toEqual([1, 1])
+    expect(reports.map(({ followed }) => followed).sort()).toEqual([false, true])
+    expect(linesOf(folder, 'ran')).toEqual(['a', 'b', 'c'])
+  })
+})
+
+describe('--fresh', () => {
+  it('begins a new run, whatever is left of the latest one', async () => {
+    const folder = inFolder({ 'flow.yaml': WAITS })
+    await killed(folder)
+    const orphan = read(folder, 'pid')
+    write(folder, 'go')
+    const { code, out } = await ax([...RUN, '--fresh'], folder)
+    expect(out).toContain('Giving up run 1 of nightly, which is not finished.')
+    expect(code).toBe(0)
+    await gone(orphan)
+    expect(linesOf(folder, 'ran')).toEqual(['a', 'b', 'a', 'b', 'c'])
+    expect(reportOf(await ax([...RUN, '--json'], folder)).run).toBe(3)
+  })
+
+  it('takes the run away from a process that runs it, which says so and ends with 1', async () => {
+    const folder = inFolder({ 'flow.yaml': WAITS })
+    const first = new Ax(RUN, folder)
+    await written(join(folder, 'pid'))
+    const command = read(folder, 'pid')
+    const fresh = new Ax([...RUN, '--fresh'], folder)
+    const { code, err } = await first.ended
+    expect(err).toBe(
+      'Run 1 of nightly is no longer run here: it was given up by another process, which started over.\n',
+    )
+    expect(code).toBe(1)
+    await gone(command)
+    write(folder, 'go')
+    expect((await fresh.ended).code).toBe(0)
+  })
+})
+
+describe('a module', () => {
+  it('is resumed too, with functions that submit jobs by the names of the flow', async () => {
+    const folder = inFolder({
+      'flow.mjs': `
+        import { appendFileSync, existsSync } from 'node:fs'
+        const ran = (what) => appendFileSync('ran', what + '\\n')
+        export default { name: 'crawl', jobs: {
+          split: { run: async ({ submit }) => {
+            ran('split')
+            await submit([1, 2].map((n) => ({ id: 'page-' + n, type: 'page', payload: { n } })))
+          } },
+          page: { run: ({ payload }) => { ran('page ' + payload?.n); return payload?.n ?? 0 }, deps: ['split'] },
+          join: { run: ({ deps }) => {
+            ran('join')
+            if (!existsSync('mended')) throw new Error('not yet')
+            return deps.page
+          }, deps: ['page'] },
+        } }`,
+    })
+    expect((await ax(['run', 'flow.mjs'], folder)).code).toBe(1)
+    write(folder, 'mended')
+    const report = reportOf(await ax(['run', 'flow.mjs', '--json'], folder))
+    expect(report).toMatchObject({ run: 1, resumed: true, ok: true })
+    expect(report.jobs.map(({ name, result }) => [name, result])).toEqual([
+      ['split', null],
+      ['page', 0],
+      ['join', 0],
+      ['page-1', 1],
+      ['page-2', 2],
+    ])
+    const ran = linesOf(folder, 'ran')
+    expect(ran.filter((line) => line === 'split')).toHaveLength(1)
+    expect(ran.filter((line) => line.startsWith('page')).sort()).toEqual([
+      'page 1',
+      'page 2',
+      'page undefined',
+    ])
+    expect(ran.slice(-1)).toEqual(['join'])
+  })
+
+  it('whose function has changed after it succeeded is refused', async () => {
+    const flow = (text: string) =>
+      `export default { jobs: { a: { run: () => ${text} }, b: { run: 'exit 1', deps: ['a'] } } }`
+    const folder = inFolder({ 'flow.mjs': flow('1') })
+    await ax(['run', 'flow.mjs'], folder)
+    write(folder, 'flow.mjs', flow('2'))
+    const { code, err } = await ax(['run', 'flow.mjs'], folder)
+    expect(err).toContain('\n  a: a function -> a function\n')
+    expect(code).toBe(2)
+  })
+})
+
+describe('--store', () => {
+  it('memory keeps nothing, and promises nothing', async () => {
+    const folder = inFolder({ 'flow.yaml': "jobs: { a: { run: 'exit 1' } }" })
+    for (const _ of [1, 2]) {
+      const { code, out } = await ax([...RUN, '--store', 'memory'], folder)
+      expect(code).toBe(1)
+      expect(out).not.toContain('again to resume')
+      expect(out).not.toContain('Resuming')
+    }
+    expect(existsSync(join(folder, '.ax'))).toBe(false)
+  })
+
+  it.each([
+    ['redis://me:secret@localhost/0', "there is no store for 'redis://' in this version of ax"],
+    ['postgres://localhost/ax', "What it takes now is 'memory', or a file such as .ax"],
+    ['nowhere/ax.db', 'the folder of nowhere/ax.db does not exist. Make it first.'],
+  ])('%s is refused before anything starts', async (store, text) => {
+    const folder = inFolder({ 'flow.yaml': "jobs: { a: { run: 'touch started' } }" })
+    const { code, err } = await ax([...RUN, '--store', store], folder)
+    expect(err).toContain(text)
+    expect(err).not.toContain('secret')
+    expect(code).toBe(2)
+    expect(existsSync(join(folder, 'started'))).toBe(false)
+  })
+
+  it('says what to do where Node.js has no SQLite and libsql is not installed', async () => {
+    const folder = inFolder({
+      'flow.yaml': "jobs: { a: { run: 'true' } }",
+      'hooks.mjs': `
+        export async function resolve(name, context, next) {
+          if (name === 'libsql' || name === 'node:sqlite') throw new Error('not here')
+          return next(name, context)
+        }`,
+      'without.mjs': `
+        import { register } from 'node:module'
+        register('./hooks.mjs', import.meta.url)`,
+    })
+    const without = { NODE_OPTIONS: `--import ${join(folder, 'without.mjs')}` }
+    const { code, err } = await ax(RUN, folder, without)
+    expect(err).toMatch(
+      /^The store cannot be used: .* run `npm install libsql`, or use a later Node/,
+    )
+    expect(err).toContain('--store memory')
+    expect(code).toBe(2)
+    expect((await ax([...RUN, '--store', 'memory'], folder, without)).code).toBe(0)
+  })
+})
