@@ -1,7 +1,9 @@
 // Owns the kills: processes on a file of their own, one of which is killed, and after each kill
 // the account of the file. Half of the kills are at random moments, half at named points.
 
-import { join } from 'node:path'
+import { copyFileSync, existsSync, mkdtempSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
 import type { Store } from '../../../src/store/store.ts'
 import { sqliteStore } from '../../../src/stores/sqlite/index.ts'
 import { numbersFrom } from '../../../src/testing/history-commands.ts'
@@ -255,9 +257,14 @@ class Site {
     }
   }
 
+  /** What there is by now is kept, for whoever wants to see why. */
   #fail(what: string, faults: readonly string[]): never {
+    const place = mkdtempSync(join(tmpdir(), 'ax-crash-kept-'))
+    for (const path of [this.#file, `${this.#file}-wal`, this.#ledger]) {
+      if (existsSync(path)) copyFileSync(path, join(place, basename(path)))
+    }
     const some = faults.slice(0, 20).join('\n')
-    throw new Error(`File ${this.#file} (seed ${this.#seed}), ${what}\n${some}`)
+    throw new Error(`Seed ${this.#seed}, kept in ${place}: ${what}\n${some}`)
   }
 }
 

@@ -11,9 +11,9 @@ import { roundOf, workerOn } from './work.ts'
 const MOST = 40
 
 /** Rounds that it makes fast, and the pauses between two rounds, milliseconds. */
-const HURRY = 12
+const HURRY = 8
 const FAST = 4
-const SLOW = 100
+const SLOW = 250
 
 const [file = '', ledgerPath = '', name = ''] = process.argv.slice(2)
 const ledger = new Ledger(ledgerPath)
