@@ -4,7 +4,7 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, describe } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, vi } from 'vitest'
 import { Live, type Move, type NewJob, type Stored, type StoredJob } from '../../src/core/job.ts'
 import type { Runtime } from '../../src/kit/runtime.ts'
 import { memoryStore } from '../../src/store/memory.ts'
@@ -36,6 +36,8 @@ export function onSqlite(): boolean {
 export function runOnSqlite(names: readonly string[] = []): void {
   const made = mkdtempSync(join(scratch, 'ax-engine-'))
   folder = made
+  // A few of them take three seconds on a quiet machine.
+  vi.setConfig({ testTimeout: 120_000 })
   // While a library is loaded, real time passes: virtual time would be over before.
   beforeAll(async () => {
     await loadLibrary()
