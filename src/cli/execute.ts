@@ -34,6 +34,9 @@ export interface Runner {
   readonly running: number
 }
 
+/** Of a pool of which the flow says nothing. */
+const USUAL: PoolOptions = { concurrency: 10 }
+
 /** `say` is given what the scheduler has to tell. */
 export function openRunner(
   flow: Flow,
@@ -41,8 +44,11 @@ export function openRunner(
   concurrency: number | undefined,
   say: (text: string) => void,
 ): Runner {
-  const pools: Record<string, PoolOptions> = {}
-  for (const [name, pool] of Object.entries(flow.pools)) pools[poolOf(flow.name, name)] = pool
+  // All of them are said, since what was said for an earlier run is stored.
+  const pools: Record<string, PoolOptions> = { [poolOf(flow.name, DEFAULT_POOL)]: USUAL }
+  for (const [name, pool] of Object.entries(flow.pools)) {
+    pools[poolOf(flow.name, name)] = { ...USUAL, ...pool }
+  }
   if (concurrency !== undefined) pools[poolOf(flow.name, DEFAULT_POOL)] = { concurrency }
   const tell = (_: object, message = '') => say(message)
   const logger = { info() {}, warn: tell, error: tell }

@@ -42,7 +42,7 @@ export function planOf(flow: Flow, run: RunRef, stored: readonly StoredJob[]): P
   }
 }
 
-/** Not one that a function has submitted while it ran: that is named otherwise than its type. */
+/** Not one that a function has submitted: such a job has another name than its type. */
 function isOfFile(job: StoredJob, run: RunRef): boolean {
   const name = job.id.slice(run.prefix.length)
   return job.type === typeOf(run.flow, name) && isDefinition(payloadOf(job))

@@ -46,15 +46,18 @@ export async function latestRun(
   let latest: { run: RunRef; head: Job } | undefined
   for await (const head of scheduler.jobs({ type: headType(flow) })) {
     const run = refOf(flow, head)
+    if (run === undefined) continue
     if (run.number >= (latest?.run.number ?? 0)) latest = { run, head }
   }
   return latest
 }
 
-function refOf(flow: string, head: Pick<Job, 'id' | 'payload'>): RunRef {
-  const { id } = head
-  const { born } = head.payload as { readonly born: string }
-  return { flow, number: Number(id.slice(flow.length + 1)), id, prefix: `${id}/`, born }
+/** Undefined for a job of somebody else whose type only looks like that of a head. */
+function refOf(flow: string, { id, payload }: Pick<Job, 'id' | 'payload'>): RunRef | undefined {
+  const number = Number(id.slice(flow.length + 1))
+  const { born } = (payload ?? {}) as { readonly born?: unknown }
+  if (id !== `${flow}#${number}` || typeof born !== 'string') return undefined
+  return { flow, number, id, prefix: `${id}/`, born }
 }
 
 /**
@@ -67,12 +70,12 @@ export async function newRun(scheduler: AxScheduler, flow: string, after: number
     // In this order: the head is stored before its jobs are.
     const isUsed = await hasJobs(scheduler, id)
     const there = await scheduler.job(id)
-    if (there !== null) return refOf(flow, there)
     // Its head was forgotten, and jobs of it are left that others still name.
-    if (isUsed) continue
-    await addHead(scheduler, flow, id)
-    const head = await scheduler.job(id)
-    if (head !== null) return refOf(flow, head)
+    if (there === null && isUsed) continue
+    if (there === null) await addHead(scheduler, flow, id)
+    const head = there ?? (await scheduler.job(id))
+    const run = head === null ? undefined : refOf(flow, head)
+    if (run !== undefined) return run
   }
 }
 
@@ -146,7 +149,8 @@ export async function giveUpOld(scheduler: AxScheduler, store: Store): Promise<v
     if (!type.endsWith('/') || counts.ready + counts.pending === 0) continue
     const flow = type.slice(0, -1)
     for await (const head of scheduler.jobs({ type, status: ['ready', 'pending'] })) {
-      if (at - lastChange(head) > KEEP_MS) await giveUp(scheduler, store, refOf(flow, head))
+      const run = refOf(flow, head)
+      if (run !== undefined && at - lastChange(head) > KEEP_MS) await giveUp(scheduler, store, run)
     }
   }
 }

@@ -295,6 +295,25 @@ describe('--fresh', () => {
   })
 })
 
+describe('a new run', () => {
+  it('has the concurrency that its file says, whatever an earlier one was given', async () => {
+    const folder = inFolder({
+      'flow.yaml': 'name: f\npools: { io: { concurrency: 3 } }\njobs: { a: { sleep: 1ms } }',
+    })
+    const { sqliteStore } = await import('../../src/stores/sqlite/index.ts')
+    const caps = async (args: readonly string[]) => {
+      expect((await ax([...RUN, ...args], folder)).code).toBe(0)
+      const store = sqliteStore(join(folder, '.ax', 'ax.db'))
+      const { pools } = await store.settings()
+      await store.close()
+      return ['f/default', 'f/io'].map((name) => pools[name]?.start.concurrency)
+    }
+    expect(await caps(['--concurrency', '1'])).toEqual([1, 3])
+    write(folder, 'flow.yaml', 'name: f\npools: { io: {} }\njobs: { a: { sleep: 1ms } }')
+    expect(await caps([])).toEqual([10, 10])
+  })
+})
+
 describe('a module', () => {
   it('is resumed too, with functions that submit jobs by the names of the flow', async () => {
     const folder = inFolder({
