@@ -150,7 +150,9 @@ export class SqliteStore implements Store {
         return
       }
       const said = [name, JSON.stringify(types), Number(full), zombies, settings]
-      session.run('setWorker', holder, ...said, session.now + ttlMs)
+      // node:sqlite reads no number that JavaScript would round.
+      const until = Math.min(session.now + ttlMs, Number.MAX_SAFE_INTEGER)
+      session.run('setWorker', holder, ...said, until)
       session.run('dropWorkers', session.now)
       this.#sign(board, holder)
     })
