@@ -24,7 +24,7 @@ function fresh(): string {
 /** What a later version might add: a column that is filled, a table, another index. */
 const STEP = `
   ALTER TABLE job ADD COLUMN colour TEXT NOT NULL DEFAULT 'none';
-  UPDATE job SET colour = status;
+  UPDATE job SET colour = substr(id, 1, 1);
   CREATE INDEX job_colour ON job (colour);
   CREATE TABLE migrated (time INTEGER PRIMARY KEY);
   INSERT INTO migrated DEFAULT VALUES;
@@ -119,7 +119,18 @@ describe('a file of this version', () => {
     const file = fresh()
     await fill(file)
     const before = await raw(file, everythingIn)
-    for (const name of ['job', 'edge', 'key', 'lane', 'schedule', 'event', 'pool', 'process']) {
+    for (const name of [
+      'job',
+      'live',
+      'past',
+      'edge',
+      'key',
+      'lane',
+      'schedule',
+      'batch',
+      'pool',
+      'process',
+    ]) {
       expect(before[name]?.length, name).toBeGreaterThan(0)
     }
     const later = laterStore(file, STEP)
