@@ -19,6 +19,7 @@ import type {
 } from '../../store/store.ts'
 import { type Announced, Board } from './board.ts'
 import type { Connection } from './connection.ts'
+import { readable } from './driver.ts'
 import { File, type Settings } from './file.ts'
 import type { Host } from './host.ts'
 import { insertGroups } from './insertion.ts'
@@ -126,9 +127,7 @@ export class SqliteStore implements Store {
         return
       }
       const said = [name, JSON.stringify(types), Number(full), zombies, settings]
-      // node:sqlite reads no number that JavaScript would round.
-      const until = Math.min(session.now + ttlMs, Number.MAX_SAFE_INTEGER)
-      session.run('setWorker', holder, ...said, until)
+      session.run('setWorker', holder, ...said, readable(session.now + ttlMs))
       this.#sign(board, holder)
     })
   }
