@@ -263,6 +263,24 @@ describe('a SQLite store', () => {
     await store.close()
   })
 
+  it('keeps for ever, where it was asked to, what every driver can read again', async () => {
+    const store = await opened(fresh())
+    const ever = Number.MAX_SAFE_INTEGER
+    const beat = { holder: 'w', name: 'w', types: ['alpha'], full: false, zombies: 0 }
+    await store.beat({ ...beat, settings: '{}', ttlMs: ever })
+    expect((await store.workers())[0]?.until).toBe(ever)
+    await add(store, 'a')
+    const ask = { holder: 'w', leaseMs: 10_000, max: 1, types: ['alpha'] }
+    const [job] = (await store.lease(ask, false)).answer.jobs
+    const move = job === undefined ? null : decide(job, SUCCEEDED, { ...KEEP, successMs: ever })
+    if (move === null) throw new Error('nothing was decided')
+    await store.apply([move], false)
+    expect((await store.get(['a']))[0]).toMatchObject({ status: 'success', deadline: ever })
+    const { answer } = await store.overdue({ limit: 9, keepLogMs: ever }, false)
+    expect(answer).toMatchObject({ jobs: [], more: false })
+    await store.close()
+  })
+
   it('lets a call that fails take nobody with it who shares its transaction', async () => {
     const store = await opened(fresh())
     const broken = store.insert([{ jobs: [null as never], unknownDeps: 'wait' }], false)

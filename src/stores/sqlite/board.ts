@@ -12,6 +12,7 @@ import { isDoomed } from '../../core/quorum.ts'
 import { rankOf } from '../../core/rank.ts'
 import { eventOf, isLegal } from '../../core/steps.ts'
 import { LIMITS } from '../../store/limits.ts'
+import { readable } from './driver.ts'
 import { Graph, type Incoming } from './graph.ts'
 import { Keys, Lanes } from './lanes.ts'
 import { Pools } from './pools.ts'
@@ -123,7 +124,8 @@ export class Board {
   }
 
   /** Which line of deadlines it stands in follows from its status. */
-  setDeadline(row: Row, deadline: number): void {
+  setDeadline(row: Row, at: number): void {
+    const deadline = readable(at)
     row.deadline = deadline
     this.session.touch(row)
     if (deadline > 0) this.#announce(row.lease === undefined && !hasEnded(row.status), deadline)

@@ -5,6 +5,11 @@ import { AxError } from '../../core/errors.ts'
 
 export type Value = string | number | null
 
+/** An instant as far away as can be read again: node:sqlite refuses what JavaScript would round. */
+export function readable(instant: number): number {
+  return Math.min(instant, Number.MAX_SAFE_INTEGER)
+}
+
 /** A row as columns by name. */
 export type Columns = Readonly<Record<string, unknown>>
 

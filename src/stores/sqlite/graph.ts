@@ -4,6 +4,7 @@
 import { doMeet, findCycle, namersOf } from '../../core/cycle.ts'
 import { type Dep, hasEnded, type JobStatus, type NewJob } from '../../core/job.ts'
 import { afterEnd, type Counts, isDoomed, quorumOf, satisfies } from '../../core/quorum.ts'
+import { readable } from './driver.ts'
 import type { Row } from './row.ts'
 import type { Session } from './session.ts'
 
@@ -193,7 +194,7 @@ export class Graph {
     if (row.deps.length > 0) this.#session.run('removeEdges', row.seq)
     this.#session.run('cutEdges', row.id)
     if (keepMs > 0) {
-      this.#session.run('setOutcome', row.id, row.status, this.#session.now + keepMs)
+      this.#session.run('setOutcome', row.id, row.status, readable(this.#session.now + keepMs))
       this.#hasOutcomes = true
     }
     return free

@@ -13,9 +13,8 @@ import type {
   OverdueAsk,
 } from '../../store/store.ts'
 import type { Board } from './board.ts'
-import type { Line } from './connection.ts'
 import { giveBack } from './moves.ts'
-import { type Call, queuesOf, Slots, suspectHolders, takeFrom } from './pick.ts'
+import { type Call, type Head, headsOf, Queue, Slots, suspectHolders, takeFrom } from './pick.ts'
 import { AGAIN, openAttemptOf, type Row, viewOf } from './row.ts'
 import type { Session } from './session.ts'
 import { dueSchedules } from './timetable.ts'
@@ -28,16 +27,19 @@ export function lease(board: Board, ask: LeaseAsk): LeaseAnswer {
   const { session } = board
   const jobs: Row[] = []
   const served = new Set(ask.types)
-  const lines = new Map<string, ReadyLine[]>()
-  for (const line of session.ask<ReadyLine>('readyLines')) {
-    if (served.has(line.type)) lines.set(line.pool, [...(lines.get(line.pool) ?? []), line])
+  const heads = headsOf(session).filter(({ type }) => served.has(type))
+  const byPool = new Map<string, Head[]>()
+  for (const head of heads) {
+    const known = byPool.get(head.pool)
+    if (known === undefined) byPool.set(head.pool, [head])
+    else known.push(head)
   }
-  const areSuspects = lines.size > 0 && session.first('readySuspect') !== undefined
+  const areSuspects = heads.some(({ suspect }) => suspect === 1)
   const call: Call = {
     board,
     holder: ask.holder,
-    slots: lines.size === 0 ? NO_SLOTS : Slots.of(session),
-    caps: lines.size === 0 ? NO_CAPS : capsOf(session),
+    slots: heads.length === 0 ? NO_SLOTS : Slots.of(session),
+    caps: heads.length === 0 ? NO_CAPS : capsOf(session),
     hasSuspect: areSuspects && suspectHolders(session).has(ask.holder),
     left: Math.min(ask.max, LIMITS.moves),
     nextAt: NEVER,
@@ -46,20 +48,14 @@ export function lease(board: Board, ask: LeaseAsk): LeaseAnswer {
       jobs.push(row)
     },
   }
-  for (const name of [...lines.keys()].sort((a, b) => (a < b ? -1 : 1))) {
+  for (const name of [...byPool.keys()].sort((a, b) => (a < b ? -1 : 1))) {
     if (call.left <= 0) break
     const pool = board.pools.get(name)
     const chunk = Math.max(1, Math.min(call.left, pool.rules.concurrency))
-    const queues = (lines.get(name) ?? []).flatMap((line) =>
-      queuesOf(session, line, chunk, areSuspects),
-    )
+    const queues = (byPool.get(name) ?? []).map((head) => new Queue(session, head, chunk))
     takeFrom(pool, queues, call)
   }
   return { jobs: jobs.map(viewOf), nextAt: Math.min(call.nextAt, nextOut(board)) }
-}
-
-interface ReadyLine extends Line {
-  readonly line: number
 }
 
 const NO_CAPS: ReadonlyMap<string, number> = new Map()

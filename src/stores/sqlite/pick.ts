@@ -7,7 +7,8 @@ import { isBefore } from '../../core/rank.ts'
 import { isUrgent, raiseOf, shareOf } from '../../core/settings.ts'
 import { isSuspect } from '../../core/suspect.ts'
 import type { Board } from './board.ts'
-import type { Pool, Tally } from './pools.ts'
+import type { Line } from './connection.ts'
+import type { Pool } from './pools.ts'
 import type { Row } from './row.ts'
 import type { Session } from './session.ts'
 
@@ -75,39 +76,49 @@ export function suspectHolders(session: Session): ReadonlySet<string> {
   return new Set(found.map(({ holder }) => holder))
 }
 
-type QueueLine = Pick<Tally, 'line' | 'type'>
-
-/** The queues of a line. Suspects stand in one of their own, where there are any. */
-export function queuesOf(
-  session: Session,
-  line: QueueLine,
-  chunk: number,
-  areSuspects: boolean,
-): readonly Queue[] {
-  const queue = new Queue(session, line, chunk, 0)
-  return areSuspects ? [queue, new Queue(session, line, 1, 1)] : [queue]
+/** The first of a line's ready jobs, suspects or others. */
+export interface Head extends Line {
+  readonly line: number
+  readonly suspect: 0 | 1
+  readonly rank: number
+  readonly seq: number
 }
 
-/** The ready jobs of one pool and type, suspects or others, read some at a time. */
+/** The first of each line's ready jobs, in one go; suspects stand in lines of their own. */
+export function headsOf(session: Session): readonly Head[] {
+  const heads = session.ask<Head>('heads', 0)
+  const areSuspects = heads.length > 0 && session.first('readySuspect') !== undefined
+  return areSuspects ? [...heads, ...session.all<Head>('heads', 1)] : heads
+}
+
+/** The ready jobs of one line, suspects or others, read some at a time once one is wanted. */
 export class Queue {
-  readonly #session: Session
-  readonly #line: number
   readonly type: string
   readonly suspect: 0 | 1
+  readonly #session: Session
+  readonly #line: number
   readonly #chunk: number
+  #head: Pick<Head, 'rank' | 'seq'> | undefined
   #rows: readonly Row[] = []
   #at = 0
   #isDone = false
 
-  constructor(session: Session, line: QueueLine, chunk: number, suspect: 0 | 1) {
+  constructor(session: Session, head: Head, chunk: number) {
+    this.type = head.type
+    this.suspect = head.suspect
     this.#session = session
-    this.#line = line.line
-    this.type = line.type
-    this.suspect = suspect
-    this.#chunk = chunk
+    this.#line = head.line
+    this.#chunk = head.suspect === 1 ? 1 : chunk
+    this.#head = head
+  }
+
+  /** Where its first job stands: known without reading it. */
+  head(): Pick<Head, 'rank' | 'seq'> | undefined {
+    return this.#head ?? this.peek()
   }
 
   peek(): Row | undefined {
+    this.#head = undefined
     if (this.#at === this.#rows.length && !this.#isDone) this.#read()
     return this.#rows[this.#at]
   }
@@ -165,20 +176,22 @@ export function takeFrom(pool: Pool, queues: readonly Queue[], call: Call): void
  * holds its slot, and suspects while the worker has one, are passed over: they hide nobody.
  */
 function next(queues: readonly Queue[], { caps, slots, hasSuspect }: Call): Queue | undefined {
-  let best: Queue | undefined
-  let first: Row | undefined
-  for (const queue of queues) {
-    if (queue.suspect === 1 && hasSuspect) continue
-    const cap = caps.get(queue.type)
-    if (cap !== undefined && slots.ofType(queue.type) >= cap) continue
-    while (queue.peek()?.victim !== undefined) queue.shift()
-    const row = queue.peek()
-    if (row === undefined) continue
-    if (first !== undefined && !isBefore(row.rank, row.seq, first.rank, first.seq)) continue
-    best = queue
-    first = row
+  for (;;) {
+    let best: Queue | undefined
+    let first: Pick<Head, 'rank' | 'seq'> | undefined
+    for (const queue of queues) {
+      if (queue.suspect === 1 && hasSuspect) continue
+      const cap = caps.get(queue.type)
+      if (cap !== undefined && slots.ofType(queue.type) >= cap) continue
+      const head = queue.head()
+      if (head === undefined) continue
+      if (first !== undefined && !isBefore(head.rank, head.seq, first.rank, first.seq)) continue
+      best = queue
+      first = head
+    }
+    if (best?.peek()?.victim === undefined) return best
+    best.shift()
   }
-  return best
 }
 
 /** How many leases and holds there may be with this job, in the pool and of the worker in it. */

@@ -21,6 +21,7 @@ import type {
 } from '../../store/store.ts'
 import { type Announced, Board } from './board.ts'
 import type { Connection } from './connection.ts'
+import { readable } from './driver.ts'
 import { File, type Settings } from './file.ts'
 import type { Host } from './host.ts'
 import { insertGroups } from './insertion.ts'

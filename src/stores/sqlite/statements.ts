@@ -48,7 +48,11 @@ export const SQL = {
     ORDER BY live.deadline, live.seq LIMIT ?`,
   slots: `SELECT holder, line, count(*) AS count FROM live WHERE lease IS NOT NULL
     GROUP BY holder, line`,
-  readyLines: 'SELECT line, pool, type FROM line WHERE ready > 0',
+  heads: `SELECT line.line, line.pool, line.type, first.suspect, first.rank, first.seq
+    FROM line JOIN live AS first ON first.seq = (SELECT seq FROM live
+      WHERE live.status = 'ready' AND live.suspect = ? AND live.line = line.line
+      ORDER BY live.rank, live.seq LIMIT 1)
+    WHERE line.ready > 0`,
   ready: `${LIVING} WHERE live.status = 'ready' AND live.suspect = ? AND live.line = ?
     AND (live.rank, live.seq) > (?, ?) ORDER BY live.rank, live.seq LIMIT ?`,
   readySuspect: `SELECT 1 FROM live WHERE status = 'ready' AND suspect = 1 LIMIT 1`,
