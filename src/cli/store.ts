@@ -45,7 +45,7 @@ async function makeFolder(folder: string): Promise<void> {
     throw new AxError(
       'STORE_UNAVAILABLE',
       `The folder '${folder}' for the store cannot be made here: ${message}. ` +
-        'Name a file elsewhere with --store FILE, or use --store memory.',
+        'Name a file elsewhere with --store FILE.',
       { retryable: false, cause: error },
     )
   }
