@@ -151,9 +151,7 @@ export class SqliteStore implements Store {
         return
       }
       const said = [name, JSON.stringify(types), Number(full), zombies, settings]
-      // node:sqlite reads no number that JavaScript would round.
-      const until = Math.min(session.now + ttlMs, Number.MAX_SAFE_INTEGER)
-      session.run('setWorker', holder, ...said, until)
+      session.run('setWorker', holder, ...said, readable(session.now + ttlMs))
       session.run('dropWorkers', session.now)
       this.#sign(board, holder)
     })
