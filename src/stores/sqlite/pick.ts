@@ -87,7 +87,7 @@ export interface Head extends Line {
 /** The first of each line's ready jobs, in one go; suspects stand in lines of their own. */
 export function headsOf(session: Session): readonly Head[] {
   const heads = session.ask<Head>('heads', 0)
-  const areSuspects = heads.length > 0 && session.first('readySuspect') !== undefined
+  const areSuspects = session.first('readySuspect') !== undefined
   return areSuspects ? [...heads, ...session.all<Head>('heads', 1)] : heads
 }
 
