@@ -430,10 +430,10 @@ export abstract class SchedulerBase extends Operator {
     const { store, settings } = this.#hub
     if (!this.#ownsStore) return
     const { pools } = await store.count()
-    let left = 0
-    for (const { states } of Object.values(pools)) {
-      left += states.pending + states.waiting + states.ready + states.running
-    }
+    const live = Object.values(pools).map(({ states: { pending, waiting, ready, running } }) => {
+      return pending + waiting + ready + running
+    })
+    const left = live.reduce((sum, count) => sum + count, 0)
     if (left === 0) return
     const jobs =
       left === 1 ? '1 job that has not ended ends' : `${left} jobs that have not ended end`

@@ -220,6 +220,21 @@ describe('a file of this version', () => {
     })
   }, 60_000)
 
+  it('is written no more by a process of the version before', async () => {
+    const file = fresh()
+    await fill(file)
+    const store = sqliteStore(file)
+    await store.open()
+    const later = laterStore(file, STEP)
+    await later.open()
+    const refusal = { code: 'STORE_UNAVAILABLE', retryable: false, version: STEPS.length + 1 }
+    await expect(store.time()).rejects.toMatchObject(refusal)
+    await expect(store.configure({ budget: null })).rejects.toMatchObject(refusal)
+    expect((await later.inspect()).damage).toEqual([])
+    await store.close()
+    await later.close()
+  })
+
   it('of a later version is refused, and not a byte of it changes', async () => {
     const file = fresh()
     await fill(file)

@@ -30,6 +30,8 @@ export class Connection implements Shared {
   readonly db: Database
   /** Taken by the write transaction that comes next; put back only once that is committed. */
   kept: Kept | undefined
+  /** Throws if a later version of ax has taken the file over. */
+  check: () => void = () => {}
   readonly #statements = new Map<string, Statement>()
   readonly #lines = new Map<number, Line>()
   readonly #linesBy = new Map<string, number>()

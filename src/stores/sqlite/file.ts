@@ -77,6 +77,11 @@ export class File {
     db.prepare(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`).all()
     if (maxPages !== undefined) db.prepare(`PRAGMA max_page_count = ${maxPages}`).all()
     this.#within('BEGIN IMMEDIATE', () => migrate(db, this.name, steps))
+    const versionNow = () => this.#connection.first<{ user_version: number }>('userVersion')
+    const version = versionNow()?.user_version
+    this.#connection.check = () => {
+      if (versionNow()?.user_version !== version) checkVersion(db, this.name, steps)
+    }
   }
 
   /** Runs in a write transaction. Resolves when it has been committed. */

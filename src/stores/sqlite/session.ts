@@ -84,7 +84,10 @@ export class Session {
       this.#version = versionOf(connection)
     }
     const holds = isWrite && kept?.version === this.#version
-    if (!holds) connection.forgetLines()
+    if (!holds) {
+      connection.forgetLines()
+      connection.check()
+    }
     this.state = holds ? kept.state : readState(connection)
     if (holds) for (const row of kept.rows) this.#hold(row)
     this.#before = valuesOf(this.state)

@@ -28,6 +28,7 @@ export const SQL = {
     oldest_event = ?, forgotten = ?, ageing = ?, unranked = ?, ranked_after = ?, budget = ?,
     budget_tat = ?, bounds = ?, wanting = ?, settings = ?`,
   dataVersion: 'PRAGMA data_version',
+  userVersion: 'PRAGMA user_version',
 
   terms: 'SELECT json FROM terms WHERE terms = ?',
   termsAt: 'SELECT terms FROM terms WHERE json = ?',

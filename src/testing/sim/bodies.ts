@@ -43,6 +43,8 @@ export class Bodies {
   /** Every lease under which a body has begun. */
   readonly begun = new Set<number>()
   readonly #byLease = new Map<number, Body>()
+  /** What confirm has said before an attempt. */
+  readonly #confirmed = new Map<string, Words['confirmed']>()
   readonly #words = new Map<number, Mutable<Words>>()
   /** How often each job has been asked about. */
   readonly #asked = new Map<string, number>()
@@ -94,6 +96,7 @@ export class Bodies {
       await this.#wait(body, { signal }, 5 + ((body.seq * 37) % 250))
       const given = await this.#answer(body, signal, answer)
       words.confirmed = given.done === true ? 'done' : given.done === false ? 'not' : 'failed'
+      this.#confirmed.set(attemptOf(body), words.confirmed)
       const isKnown = words.confirmed !== 'failed'
       if (isKnown) this.#watch.coverage.deed(given.done ? 'confirmed' : 'not confirmed')
       return given
@@ -218,7 +221,8 @@ export class Bodies {
     const seen = this.#watch.view.jobs.get(body.id)
     if (seen === undefined) return
     const { terms } = seen.job
-    const { confirmed } = this.#wordsUnder(body)
+    // Not what was said under its lease: that may have become a hold while the answer came.
+    const confirmed = this.#confirmed.get(attemptOf(body))
     const may = !seen.unknown || !terms.confirm || confirmed === 'not'
     const text = () => `${body.id}: starts after an unknown outcome, and confirm said ${confirmed}`
     expect(this.#watch, 16, may, text, [body.id])
@@ -415,4 +419,8 @@ function spoken(error: unknown): Words {
     transient: isIll && retryable !== false && code !== 'QUEUE_OVERFLOW',
     ...(retryAfter === undefined ? {} : { retryAfter }),
   }
+}
+
+function attemptOf({ id, seq, attempt }: Body): string {
+  return `${id} ${seq} ${attempt}`
 }
