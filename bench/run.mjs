@@ -48,7 +48,7 @@ function isInstalled() {
 }
 
 async function install() {
-  say('Installing what the benchmarks compare with ...')
+  say('Installing what the benchmarks compare with (one is compiled: a minute or more) ...')
   const { code, output } = await collect(...npm('ci', '--prefix', folder))
   if (code !== 0) fail(`${output}\nThe packages of ${folder} could not be installed.`)
 }

@@ -55,7 +55,9 @@ describe('tidiness', () => {
       )
       const all = { ...dependencies, ...devDependencies, ...optionalDependencies }
       const versions = Object.values<string>(all)
-      expect(versions.filter((version) => !/^\d+\.\d+\.\d+$/.test(version))).toEqual([])
+      expect(versions.filter((version) => !/^(npm:[a-z-]+@)?\d+\.\d+\.\d+$/.test(version))).toEqual(
+        [],
+      )
     }
   })
 })

@@ -113,13 +113,33 @@ describe('the benchmarks', () => {
     expect(code).toBe(0)
   })
 
-  it('compare with plainjob on one file', () => {
-    const own = only('ax', 'rows')
-    const args = ['--jobs', '300', '--single', '20', '--repeats', '1', ...own]
-    const { code, output } = bench('sqlite', ...args)
-    expect(output).toMatch(/\nax +[\d,]+ /)
+  it('compare queues that keep their jobs in one SQLite file', () => {
+    const sizes = ['--jobs', '40', '--starts', '2', '--repeats', '1']
+    const { code, output } = bench('sqlite', ...sizes, '--only', 'ax,rows')
+    const cells = ['bulk', 'single', 'concurrent', 'drain', 'cycle', 'cycle-full', 'idle', 'across']
+    for (const cell of cells) expect(output).toMatch(new RegExp(`\n${cell}: .*\n.*\nax `))
+    expect(output).toMatch(/ax NORMAL beside rows NORMAL, drain: .* \(target >= 0\.45 x\)/)
+    expect(output).toMatch(/ax, across, p99: .* \(target <= 41\.67 ms, 0\.6 of it\)/)
     expect(output).toMatch(/All checks hold\.\n$/)
     expect(code).toBe(0)
+  }, 60_000)
+
+  it('compare with those of these queues that are installed, and name the others', () => {
+    const sizes = ['--jobs', '40', '--repeats', '1', '--cells', 'drain']
+    const { code, output } = bench('sqlite', ...sizes)
+    for (const peer of ['plainjob', 'better-queue', 'liteque']) {
+      expect(output).toMatch(new RegExp(`\n(${peer} [A-Z]+ +\\d|skipped ${peer}: .)`))
+    }
+    expect(output).toMatch(/\nax NORMAL +40 +1 /)
+    expect(output).toMatch(/All checks hold\.\n$/)
+    expect(code).toBe(0)
+  }, 60_000)
+
+  it('say which cells and which contenders on SQLite there are', () => {
+    const { code, output } = bench('sqlite', '--cells', 'nope', '--only', 'ax,never')
+    expect(output).toContain("There is no cell 'nope': bulk,single,")
+    expect(output).toContain("There is no contender 'never': ax,plainjob,")
+    expect(code).toBe(1)
   })
 
   it('compare the toolkit with its peers and with floors', () => {
