@@ -31,16 +31,19 @@ const WHOLE: Readonly<Record<Table | 'job', readonly (Value | undefined)[]>> = {
 
 /** Rows whose same columns of the same table are written. The first column is always the seq. */
 interface Group {
-  readonly verb: 'insert' | 'update'
+  readonly verb: Verb
   readonly table: Table | 'job'
   readonly columns: readonly string[]
-  rows: Value[][]
+  readonly rows: Value[][]
   text: number
 }
 
+type Verb = 'insert' | 'update'
+
 export class Writer {
   readonly #connection: Connection
-  readonly #groups = new Map<string, Group>()
+  /** By a number that says verb, table and columns. */
+  readonly #groups = new Map<number, Group>()
   readonly #gone: Readonly<Record<Table, number[]>> = { live: [], past: [] }
 
   constructor(connection: Connection) {
@@ -76,49 +79,42 @@ export class Writer {
 
   #update(row: Row, { table, values: before }: Saved, after: readonly Value[]): boolean {
     const said: Value[] = [row.seq]
-    let name = `update ${table} `
+    let mask = 0
     for (let at = 0; at < after.length; at += 1) {
       if (after[at] === before[at]) continue
-      name += LETTERS[at]
+      mask |= 1 << at
       said.push(after[at] as Value)
     }
-    if (said.length === 1) return false
-    this.#enter('update', table, name, said, row)
-    return true
+    if (mask !== 0) this.#enter('update', table, mask, said, row)
+    return mask !== 0
   }
 
   #insert(table: Table | 'job', all: readonly Value[], row: Row): void {
     const usual = WHOLE[table]
     const said: Value[] = []
-    let name = `insert ${table} `
+    let mask = 0
     for (let at = 0; at < all.length; at += 1) {
       const value = all[at] as Value
       if (value === null || value === usual[at]) continue
-      name += LETTERS[at]
+      mask |= 1 << at
       said.push(value)
     }
-    this.#enter('insert', table, name, said, row)
+    this.#enter('insert', table, mask, said, row)
   }
 
-  /** `name`: the verb, the table, and a letter for each of the columns. */
-  #enter(
-    verb: Group['verb'],
-    table: Table | 'job',
-    name: string,
-    said: Value[],
-    { payload, result }: Row,
-  ): void {
+  /** `mask`: a bit for each of the columns that are written. */
+  #enter(verb: Verb, table: Table | 'job', mask: number, said: Value[], row: Row): void {
+    const name = mask * KINDS.length + KINDS.indexOf(verb === 'insert' ? table : CHANGED[table])
     let group = this.#groups.get(name)
     if (group === undefined) {
       const all = verb === 'insert' ? COLUMNS[table] : CHANGES[table as Table]
-      const letters = [...name.slice(name.lastIndexOf(' ') + 1)]
-      const chosen = letters.map((letter) => all[LETTERS.indexOf(letter)] as string)
+      const chosen = all.filter((_, at) => (mask & (1 << at)) !== 0)
       const columns = verb === 'insert' ? chosen : ['seq', ...chosen]
       group = { verb, table, columns, rows: [], text: 0 }
       this.#groups.set(name, group)
     }
     group.rows.push(said)
-    group.text += (payload?.length ?? 0) + (result?.length ?? 0)
+    group.text += (row.payload?.length ?? 0) + (row.result?.length ?? 0)
     if (group.rows.length < MOST_ROWS && group.text < MOST_TEXT) return
     this.#put(group)
     this.#groups.delete(name)
@@ -152,7 +148,6 @@ function sharedBy(rows: readonly (readonly Value[])[]): readonly boolean[] {
   return first.map((value, at) => rows.every((row) => row[at] === value))
 }
 
-type Verb = Group['verb']
 type One = (table: string, columns: readonly string[]) => string
 type Many = (table: string, columns: readonly string[], shared: readonly boolean[]) => string
 
@@ -187,6 +182,8 @@ function valuesOf(shared: readonly boolean[]): readonly string[] {
   })
 }
 
-const LETTERS = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'
+/** What can be done to a table: for the names of groups. */
+const KINDS = ['job', 'live', 'past', 'live changed', 'past changed']
+const CHANGED = { job: 'never', live: 'live changed', past: 'past changed' }
 
 const GONE = { live: 'removeLive', past: 'removePast' } as const

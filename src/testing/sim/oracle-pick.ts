@@ -162,11 +162,12 @@ class Pick {
     const held = this.#inPool(urgent.job)
     const mine = held.filter(({ holder }) => holder === this.#ask.holder)
     if (held.length < cap || held.length > cap || mine.length > share) return
-    if (held.some(({ hold, giving }) => hold || giving)) return
+    if (held.some(({ hold, giving, seen }) => !seen.stuck && (hold || giving))) return
     const choice = mine.length >= share ? mine : held
     const able = choice.filter(({ job, seen }) => {
       const gap = urgent.job.priority - job.priority
-      return job.terms.preemptible && seen.preempted < 3 && gap >= preempt.minGap
+      const may = job.terms.preemptible && !seen.stuck && seen.preempted < 3
+      return may && gap >= preempt.minGap
     })
     const ripe = able.filter(({ startedAt }) => this.#now - startedAt >= preempt.minRunMs)
     const [victim] = [...ripe].sort(

@@ -58,6 +58,7 @@ export class Oracles {
     const picked = call.name === 'lease' ? this.#foldLease(commit) : undefined
     if (call.name === 'insert') this.#foldInsert(commit)
     else if (picked === undefined) this.#fold(commit, commit.events)
+    if (call.name === 'extend') this.#foldStuck(commit)
     this.#foldEnds(commit)
     this.#compare(commit)
     if (picked !== undefined) judgeLease(this.watch, commit, picked)
@@ -205,6 +206,19 @@ export class Oracles {
     if (commit.call.name === 'apply') this.#forget(commit)
   }
 
+  /** A slot that will not be free for long is nobody's to wait for; no entry says so. */
+  #foldStuck(commit: Commit): void {
+    const { holder, held } = commit.call.args[0] as ExtendAsk
+    for (const { id, lease, stuck } of held) {
+      const seen = this.watch.view.jobs.get(id)
+      const mine = commit.before.get(id)?.lease
+      if (stuck !== true || seen === undefined || mine?.holder !== holder) continue
+      if (!mine.hold && mine.number !== lease) continue
+      seen.stuck = true
+      seen.evictor = undefined
+    }
+  }
+
   /** What is forgotten leaves no entry in the log. */
   #forget(commit: Commit): void {
     const { answer } = commit.answer as { readonly answer: readonly Moved[] }
@@ -235,6 +249,7 @@ export class Oracles {
       else if (view.holds.delete(seen)) {
         seen.admitted = false
         seen.evictor = undefined
+        seen.stuck = false
       }
       if (record.exclusive !== undefined) lanes.add(record.exclusive)
       this.#checkHold(seen, commit)

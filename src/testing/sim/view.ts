@@ -39,6 +39,8 @@ export interface Seen {
   again: boolean
   /** The urgent job for which it was told to give way. */
   evictor: string | undefined
+  /** Its body does not stop, and keeps the slot: its worker has said so. */
+  stuck: boolean
   /** It has told somebody to give way since it is ready. */
   displaced: boolean
   readonly log: JobEvent[]
@@ -213,6 +215,7 @@ export class View {
       keepsRank: false,
       again: false,
       evictor: undefined,
+      stuck: false,
       displaced: false,
       log: [],
       epoch: this.epoch,
@@ -302,7 +305,9 @@ export class View {
       if (victim !== undefined) victim.evictor = undefined
       seen.displaced = false
     }
-    if (from === 'running' && to !== 'cancelled') seen.evictor = undefined
+    if (from !== 'running' || to === 'cancelled') return
+    seen.evictor = undefined
+    seen.stuck = false
   }
 
   #end(seen: Seen, event: JobEvent, now: number): void {
