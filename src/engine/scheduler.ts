@@ -225,8 +225,7 @@ export abstract class SchedulerBase extends Operator {
   /**
    * Stores any number of jobs, at most a thousand at a time and no more than their pools have room
    * for, pulling from the source only as they are stored. Not atomic: what was stored before an
-   * error stays, and the error says how many that are (`stored`: the first ones of the source).
-   * Resolves with how many were new.
+   * error stays, and the error says how many (`stored`). Resolves with how many were new.
    */
   async addMany(jobs: JobSource): Promise<number> {
     checkSource(jobs)
