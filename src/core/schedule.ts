@@ -24,6 +24,17 @@ export interface ScheduleTerms {
   readonly missed: Missed
 }
 
+/** Whether two rows bring the same jobs at the same instants: then the instant is kept. */
+export function isSameSchedule(a: Schedule, b: Schedule): boolean {
+  return a.cron === b.cron && a.timeZone === b.timeZone && a.template === b.template
+}
+
+/** Whether what was made of a row for the instant `at` is still what it asks for. */
+export function stillStands(now: Schedule | undefined, then: Schedule, at: number): boolean {
+  if (now?.nextAt !== at) return false
+  return isSameSchedule(now, then) && now.missed === then.missed
+}
+
 /** Checks the name and the options of a schedule. Refuses with INVALID_OPTION. */
 export function resolveSchedule(name: string, options: ScheduleOptions): ScheduleTerms {
   checkName('The name of a schedule', name, 'INVALID_OPTION')

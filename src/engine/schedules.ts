@@ -137,7 +137,7 @@ export class Schedules {
   async #groupOf(row: Schedule, tick: Tick): Promise<InsertGroup> {
     const { at, nextAt, instant } = tick
     const { unknownDeps } = this.#hub.settings
-    const rest = { tick: { schedule: row.name, at, nextAt }, unknownDeps }
+    const rest = { tick: { of: row, at, nextAt }, unknownDeps }
     if (instant === null) return { jobs: [], ...rest }
     const job = await this.#prepare(jobAt(row, dateOf(instant).toISOString()))
     // As if the id were made up: where its key is taken, the owner stands for this instant, too.

@@ -101,8 +101,9 @@ export type * from './reads.ts'
  *    that ends otherwise (lost, unheard, cancelled) shows nothing, and the next job is the probe.
  *    Other terms begin anew, closed, and no earlier pass counts for them.
  * 19. Inserting a group with a `tick` happens only if the schedule still stands at that instant,
- *    and moves it on in the same step; else it is `stale`. A group that is refused leaves the
- *    schedule where it is; one without jobs just moves it on.
+ *    and says what it said when it was handed out; then it is moved on in the same step. Else the
+ *    group is `stale`. One that is refused leaves the schedule where it is; one without jobs just
+ *    moves it on.
  * 20. A suspect is a job with two losses or more since its last revival (`lost - lostBefore`). A
  *    holder never has leases and holds of more than one suspect, over all pools: while it has
  *    one, `lease` passes over the others, which hide nobody, and are for other workers, or wait.
@@ -180,8 +181,15 @@ export interface InsertGroup {
   /** The running job on whose behalf this is; if its lease is gone, nothing is stored. */
   readonly fence?: { readonly id: string; readonly lease: number }
   /** The instant of a schedule that this is for; if that has passed, nothing is stored. */
-  readonly tick?: { readonly schedule: string; readonly at: number; readonly nextAt: number }
+  readonly tick?: Tick
   readonly unknownDeps: 'wait' | 'reject'
+}
+
+/** An instant of a schedule has come: of the row as it was handed out, at `at`; then `nextAt`. */
+export interface Tick {
+  readonly of: Schedule
+  readonly at: number
+  readonly nextAt: number
 }
 
 export interface ReplaceGroup extends Omit<InsertGroup, 'tick'> {

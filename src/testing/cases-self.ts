@@ -127,14 +127,36 @@ const SCHEDULE_CASES: readonly Case[] = [
       const { store, addTo, clock, statuses, expect } = bench
       await store.configure({ schedule: 's', row: row('s') })
       clock.advance(1_000)
-      const tick = { schedule: 's', at: START + 1_000, nextAt: START + 61_000 }
+      const tick = { of: row('s'), at: START + 1_000, nextAt: START + 61_000 }
       expect((await addTo({ tick }, { id: 'first' })).status).toBe('done')
       expect(await addTo({ tick }, { id: 'twin' })).toEqual({ status: 'stale' })
-      expect(await addTo({ tick: { ...tick, schedule: 'x' } }, { id: 'x' })).toEqual({
+      expect(await addTo({ tick: { ...tick, of: row('x') } }, { id: 'x' })).toEqual({
         status: 'stale',
       })
       expect(await statuses('first', 'twin', 'x')).toEqual(['ready', 'nobody', 'nobody'])
       expect(await sweep(bench)).toMatchObject({ schedules: [], nextAt: START + 61_000 })
+    },
+  },
+  {
+    name: 'adds nothing of what a schedule said before, though it stands at the same instant',
+    run: async (bench) => {
+      const { store, addTo, clock, statuses, expect } = bench
+      const said = row('s')
+      const overs = [
+        { cron: '5 * * * *' },
+        { timeZone: null },
+        { template: '[]' },
+        { missed: 'all' },
+      ]
+      clock.advance(1_000)
+      for (const [at, over] of (overs as Partial<Schedule>[]).entries()) {
+        await store.configure({ schedule: 's', row: null }, { schedule: 's', row: row('s', over) })
+        const tick = { of: said, at: START + 1_000, nextAt: START + 2_000 }
+        expect(await addTo({ tick }, { id: `old ${at}` })).toEqual({ status: 'stale' })
+        expect(await statuses(`old ${at}`)).toEqual(['nobody'])
+        expect((await store.settings()).schedules[0]?.nextAt).toBe(START + 1_000)
+        expect((await addTo({ tick: { ...tick, of: row('s', over) } })).status).toBe('done')
+      }
     },
   },
   {
@@ -144,7 +166,7 @@ const SCHEDULE_CASES: readonly Case[] = [
       await store.configure({ schedule: 's', row: row('s') })
       await add({ id: 'taken', key: 'k' })
       clock.advance(1_000)
-      const tick = { schedule: 's', at: START + 1_000, nextAt: START + 2_000 }
+      const tick = { of: row('s'), at: START + 1_000, nextAt: START + 2_000 }
       expect((await addTo({ tick }, { id: 'job', key: 'k' })).status).toBe('refused')
       expect((await sweep(bench)).schedules.length).toBe(1)
       expect(await addTo({ tick })).toEqual({ status: 'done', jobs: [] })
@@ -183,7 +205,7 @@ const SCHEDULE_CASES: readonly Case[] = [
       await store.configure({ schedule: 'near', row: row('near', { nextAt: START + 10 }) })
       expect(called()).toBe(true)
       await sweep(bench)
-      await addTo({ tick: { schedule: 'near', at: START + 10, nextAt: START + 5 } })
+      await addTo({ tick: { of: row('near'), at: START + 10, nextAt: START + 5 } })
       expect(called()).toBe(true)
     },
   },

@@ -19,10 +19,11 @@ export interface PlannedGroup {
   readonly jobs: readonly NewJob[]
   readonly unknownDeps: 'wait' | 'reject'
   readonly fence?: { readonly id: string; readonly view: View }
-  /** For the instant at which the row stands, or for one before it. */
+  /** For the instant at which the row stands, or for one before it; of what it says, or said. */
   readonly tick?: {
     readonly schedule: string
     readonly isStale: boolean
+    readonly isOld: boolean
     readonly stepMs: number
   }
 }

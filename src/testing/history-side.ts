@@ -3,7 +3,7 @@
 
 import type { Fact, Move, StoredJob } from '../core/job.ts'
 import { decide, type Keep } from '../core/machine.ts'
-import type { InsertAnswer, InsertGroup, Store, Told } from '../store/store.ts'
+import type { InsertAnswer, InsertGroup, Store, Tick, Told } from '../store/store.ts'
 import type { Command, PlannedGroup, PlannedMove, View } from './history-commands.ts'
 import { copyJob } from './sim/copy.ts'
 
@@ -145,13 +145,17 @@ async function replace(side: Side, command: Command & { do: 'replace' }): Promis
   return { ...told, answer: await withCheckedLoop(side, group, told.answer) }
 }
 
+const NO_SCHEDULE = { cron: '', timeZone: null, missed: 'one', template: '', nextAt: 0 } as const
+
 async function tickOf(
   { store }: Side,
-  { schedule: name, isStale, stepMs }: PlannedGroup['tick'] & object,
-): Promise<InsertGroup['tick'] & object> {
+  { schedule: name, isStale, isOld, stepMs }: PlannedGroup['tick'] & object,
+): Promise<Tick> {
   const { schedules } = await store.settings()
-  const at = schedules.find((row) => row.name === name)?.nextAt ?? 0
-  return { schedule: name, at: isStale ? at - 1 : at, nextAt: at + stepMs }
+  const row = schedules.find((each) => each.name === name) ?? { ...NO_SCHEDULE, name }
+  const at = isStale ? row.nextAt - 1 : row.nextAt
+  const of = isOld ? { ...row, template: '["old"]' } : row
+  return { of, at, nextAt: row.nextAt + stepMs }
 }
 
 function schedule(

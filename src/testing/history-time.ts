@@ -61,12 +61,13 @@ function drawRow({ pick }: Maker): PlannedRow {
   }
 }
 
-/** What makes a group the one of a schedule's instant; now and then of one that has passed. */
+/** A group of a schedule's instant; now and then of one that has passed, or of an old row. */
 export function drawTick({
   chance,
   pick,
 }: Maker): Required<Pick<PlannedGroup, 'tick' | 'unknownDeps'>> {
-  const tick = { schedule: pick(SCHEDULES), isStale: chance(0.2), stepMs: pick([100, 5_000]) }
+  const [isStale, isOld] = [chance(0.2), chance(0.1)]
+  const tick = { schedule: pick(SCHEDULES), isStale, isOld, stepMs: pick([100, 5_000]) }
   return { tick, unknownDeps: 'wait' }
 }
 

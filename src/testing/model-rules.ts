@@ -4,6 +4,7 @@
 import type { RateTerms } from '../core/gcra.ts'
 import type { Dep, JobStatus, Move, StepName, Verdict } from '../core/job.ts'
 import type { Schedule } from '../core/settings.ts'
+import type { Tick } from '../store/store.ts'
 import { hasEnded, type Row } from './model-world.ts'
 
 /** Rules that a test may replace by wrong ones, to see that the suite notices. */
@@ -26,7 +27,7 @@ export interface Rules {
   takesRoom(row: Row): boolean
   fillsForFree(row: Row): boolean
   keepsInstant(before: Schedule, row: Schedule): boolean
-  stands(row: Schedule, at: number): boolean
+  stands(row: Schedule, tick: Tick): boolean
   /** Whether this job uses up a place of that worker's share of the pool. */
   isShared(row: Row, holder: string): boolean
   /** Whether a type that is at its cap stops those behind it, too. */
@@ -103,7 +104,12 @@ export const RULES: Rules = {
     before.timeZone === row.timeZone &&
     before.template === row.template,
 
-  stands: (row, at) => row.nextAt === at,
+  stands: (row, { of, at }) =>
+    row.nextAt === at &&
+    row.cron === of.cron &&
+    row.timeZone === of.timeZone &&
+    row.missed === of.missed &&
+    row.template === of.template,
   isShared: (row, holder) => row.lease?.holder === holder,
 
   capHidesOthers: false,

@@ -149,14 +149,14 @@ export function schedulesDue(world: World): Schedule[] {
 
 export function isStaleTick(world: World, { tick }: InsertGroup): boolean {
   if (tick === undefined) return false
-  const row = world.schedules.get(tick.schedule)
-  return row === undefined || !world.rules.stands(row, tick.at)
+  const row = world.schedules.get(tick.of.name)
+  return row === undefined || !world.rules.stands(row, tick)
 }
 
 export function moveOn(world: World, { tick }: InsertGroup): void {
-  const row = tick === undefined ? undefined : world.schedules.get(tick.schedule)
+  const row = tick === undefined ? undefined : world.schedules.get(tick.of.name)
   if (tick === undefined || row === undefined) return
-  world.schedules.set(tick.schedule, { ...row, nextAt: tick.nextAt })
+  world.schedules.set(tick.of.name, { ...row, nextAt: tick.nextAt })
 }
 
 /** Those that are alive and weigh otherwise than they would by now. */

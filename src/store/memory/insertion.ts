@@ -34,13 +34,13 @@ export class Insertion {
     const { fence, tick } = group
     const { timetable } = this.#board
     if (fence !== undefined && !this.#holds(fence.id, fence.lease)) return { status: 'stale' }
-    if (tick !== undefined && !timetable.stands(tick.schedule, tick.at)) return { status: 'stale' }
+    if (tick !== undefined && !timetable.stands(tick)) return { status: 'stale' }
     const plan = this.#plan(group, NOBODY)
     if ('refusals' in plan) return { status: 'refused', refusals: plan.refusals }
     const full = this.#board.rooms.any ? this.#refuseForRoom(group, plan) : []
     if (full.length > 0) return { status: 'refused', refusals: full }
     if (tick !== undefined) {
-      timetable.moveOn(tick.schedule, tick.nextAt)
+      timetable.moveOn(tick.of.name, tick.nextAt)
       this.#board.scheduled(tick.nextAt)
     }
     return this.#carryOut(plan)

@@ -1,8 +1,10 @@
 // Owns the rows of schedules, and which of them has come to its instant.
 // May never know what a cron expression means: whoever makes the jobs says what comes next.
 
+import { isSameSchedule, stillStands } from '../../core/schedule.ts'
 import type { Schedule } from '../../core/settings.ts'
 import { Heap } from '../../kit/heap.ts'
+import type { Tick } from '../store.ts'
 
 /** A row and its place in the heap of instants. */
 interface Entry {
@@ -32,7 +34,8 @@ export class Timetable {
       this.#entries.delete(name)
       return NEVER
     }
-    const nextAt = entry !== undefined && isSame(entry.row, row) ? entry.row.nextAt : row.nextAt
+    const nextAt =
+      entry !== undefined && isSameSchedule(entry.row, row) ? entry.row.nextAt : row.nextAt
     if (entry !== undefined) this.#move(entry, nextAt, row)
     else {
       const fresh = { row, at: -1 }
@@ -42,9 +45,9 @@ export class Timetable {
     return nextAt
   }
 
-  /** Whether the row is there and has not moved on from this instant. */
-  stands(name: string, at: number): boolean {
-    return this.#entries.get(name)?.row.nextAt === at
+  /** Whether the row is there, says the same, and has not moved on from this instant. */
+  stands({ of, at }: Tick): boolean {
+    return stillStands(this.#entries.get(of.name)?.row, of, at)
   }
 
   moveOn(name: string, nextAt: number): void {
@@ -73,10 +76,6 @@ export class Timetable {
 }
 
 const NEVER = Number.POSITIVE_INFINITY
-
-function isSame(a: Schedule, b: Schedule): boolean {
-  return a.cron === b.cron && a.timeZone === b.timeZone && a.template === b.template
-}
 
 function byName(a: Schedule, b: Schedule): number {
   return a.name < b.name ? -1 : 1

@@ -49,10 +49,10 @@ export function insertGroups(
 function insertOne(board: Board, group: InsertGroup, needsNoRoom: boolean): Result {
   const { fence, tick } = group
   if (fence !== undefined && !holds(board, fence.id, fence.lease)) return { status: 'stale' }
-  if (tick !== undefined && !stands(board, tick.schedule, tick.at)) return { status: 'stale' }
+  if (tick !== undefined && !stands(board, tick)) return { status: 'stale' }
   const plan = planOf(board, group, needsNoRoom)
   if ('refusals' in plan) return { status: 'refused', refusals: plan.refusals }
-  if (tick !== undefined) moveOn(board, tick.schedule, tick.nextAt)
+  if (tick !== undefined) moveOn(board, tick.of.name, tick.nextAt)
   const fresh = plan.fresh.map((job) => newRow(board, job))
   for (const row of fresh) {
     board.session.introduce(row)

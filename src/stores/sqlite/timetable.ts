@@ -1,7 +1,9 @@
 // Owns the rows of schedules, and which of them has come to its instant.
 // May never know what a cron expression means: whoever makes the jobs says what comes next.
 
+import { isSameSchedule, stillStands } from '../../core/schedule.ts'
 import type { Missed, Schedule } from '../../core/settings.ts'
+import type { Tick } from '../../store/store.ts'
 import type { Board } from './board.ts'
 import type { Session } from './session.ts'
 
@@ -39,27 +41,27 @@ export function setSchedule(board: Board, name: string, row: Schedule | null): v
   const { session } = board
   if (row === null) session.run('removeSchedule', name)
   else {
-    const [found] = session.all<ScheduleColumns>('schedule', name)
-    const known = found === undefined ? undefined : read(found)
-    const nextAt = known !== undefined && isSame(known, row) ? known.nextAt : row.nextAt
+    const known = scheduleBy(session, name)
+    const nextAt = known !== undefined && isSameSchedule(known, row) ? known.nextAt : row.nextAt
     const { cron, timeZone, missed, template } = row
     session.run('setSchedule', name, cron, timeZone, missed, template, nextAt)
     board.scheduled(nextAt)
   }
 }
 
-/** Whether the row is there and has not moved on from this instant. */
-export function stands({ session }: Board, name: string, at: number): boolean {
-  return session.first<ScheduleColumns>('schedule', name)?.next_at === at
+/** Whether the row is there, says the same, and has not moved on from this instant. */
+export function stands({ session }: Board, { of, at }: Tick): boolean {
+  return stillStands(scheduleBy(session, of.name), of, at)
+}
+
+function scheduleBy(session: Session, name: string): Schedule | undefined {
+  const found = session.first<ScheduleColumns>('schedule', name)
+  return found === undefined ? undefined : read(found)
 }
 
 export function moveOn(board: Board, name: string, nextAt: number): void {
   board.session.run('moveSchedule', nextAt, name)
   board.scheduled(nextAt)
-}
-
-function isSame(a: Schedule, b: Schedule): boolean {
-  return a.cron === b.cron && a.timeZone === b.timeZone && a.template === b.template
 }
 
 function byName(a: Schedule, b: Schedule): number {

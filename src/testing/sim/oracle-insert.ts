@@ -3,6 +3,7 @@
 // May never trust an answer: it is compared, job by job.
 
 import { Live, type NewJob, type Stored } from '../../core/job.ts'
+import type { Schedule } from '../../core/settings.ts'
 import type { InsertAnswer, InsertGroup, Refusal } from '../../store/store.ts'
 import { type Commit, expect, type Watch } from './oracle.ts'
 import { noRoom } from './oracle-room.ts'
@@ -99,8 +100,10 @@ function judge(overlay: Overlay, group: InsertGroup): Verdict {
     if (!holds) return { status: 'stale' }
   }
   const { tick } = group
-  const stands = tick === undefined || overlay.view.schedules.get(tick.schedule)?.nextAt === tick.at
-  if (!stands) return { status: 'stale' }
+  const row = tick === undefined ? undefined : overlay.view.schedules.get(tick.of.name)
+  const says = (of: Schedule) => SAID.every((part) => row?.[part] === of[part])
+  const isDue = tick === undefined || (row?.nextAt === tick.at && says(tick.of))
+  if (!isDue) return { status: 'stale' }
   const reasons: string[] = []
   const owners: (string | null)[] = []
   const ids = new Set<string>()
@@ -231,3 +234,6 @@ function checkLoop(watch: Watch, group: InsertGroup, refusal: Refusal, text: () 
   const closed = path.length > 1 && path[0] === path.at(-1)
   expect(watch, 32, linked && closed, () => `${text()}: the loop shown is none`)
 }
+
+/** What has to be as it was when a schedule was handed out. */
+const SAID = ['cron', 'timeZone', 'missed', 'template'] as const

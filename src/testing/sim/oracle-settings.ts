@@ -77,7 +77,7 @@ export function judgeTick(
   const { tick, jobs } = group
   if (tick === undefined || given.status !== 'done') return
   const { view, coverage } = watch
-  const row = view.schedules.get(tick.schedule)
+  const row = view.schedules.get(tick.of.name)
   if (row === undefined) return
   view.schedules.set(row.name, { ...row, nextAt: tick.nextAt })
   coverage.deed(jobs.length === 0 ? 'tick without a job' : 'tick')
