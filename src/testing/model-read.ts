@@ -148,7 +148,7 @@ function poolState(world: World, pool: string): PoolState {
 }
 
 function failures(world: World): Record<string, number> {
-  const counts: Record<string, number> = {}
+  const counts: Record<string, number> = Object.create(null)
   for (const row of world.rows.filter((each) => each.status === 'failed')) {
     const code = row.code ?? 'other'
     const isKnown = code in counts || Object.keys(counts).length < CODES
