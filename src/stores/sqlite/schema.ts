@@ -224,7 +224,7 @@ CREATE VIEW jobs AS SELECT
   datetime(job.created_at / 1000, 'unixepoch') AS created,
   CASE WHEN now.status = 'pending'
     THEN datetime(now.due_at / 1000, 'unixepoch') END AS due,
-  CASE WHEN now.figures ->> ${FINISHED_AT} > 0
+  CASE WHEN now.figures ->> ${FINISHED_AT} IS NOT NULL
     THEN datetime((job.created_at + (now.figures ->> ${FINISHED_AT})) / 1000, 'unixepoch')
     END AS finished,
   now.holder AS worker,
