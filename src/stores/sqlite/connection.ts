@@ -14,7 +14,8 @@ export interface Kept {
   /** What `PRAGMA data_version` said. */
   readonly version: number
   readonly state: State
-  readonly rows: readonly Row[]
+  readonly rows: Map<number, Row>
+  readonly ids: Map<string, Row | null>
 }
 
 /** All jobs of one type in one pool. */

@@ -98,6 +98,7 @@ export class Queue {
   readonly #session: Session
   readonly #line: number
   readonly #chunk: number
+  readonly #isInHand: boolean
   #head: Pick<Head, 'rank' | 'seq'> | undefined
   #rows: readonly Row[] = []
   #at = 0
@@ -109,6 +110,7 @@ export class Queue {
     this.#session = session
     this.#line = head.line
     this.#chunk = head.suspect === 1 ? 1 : chunk
+    this.#isInHand = session.has(head.seq)
     this.#head = head
   }
 
@@ -127,10 +129,19 @@ export class Queue {
     this.#at += 1
   }
 
+  /** Jobs that this process has just added, most of all, need not be read: only their order. */
+  #inHand(ask: readonly number[]): readonly Row[] {
+    const found = this.#session.ask<{ seqs: string }>('readySeqs', ...ask)
+    const seqs = JSON.parse(found[0]?.seqs ?? '[]') as number[]
+    this.#session.prepareSeqs(seqs)
+    return seqs.map((seq) => this.#session.bySeq(seq) as Row)
+  }
+
   #read(): void {
     const last = this.#rows.at(-1)
     const after = [last?.rank ?? -(2 ** 53), last?.seq ?? 0]
-    this.#rows = this.#session.rows('ready', this.suspect, this.#line, ...after, this.#chunk)
+    const ask = [this.suspect, this.#line, ...after, this.#chunk]
+    this.#rows = this.#isInHand ? this.#inHand(ask) : this.#session.rows('ready', ...ask)
     this.#at = 0
     this.#isDone = this.#rows.length < this.#chunk
   }

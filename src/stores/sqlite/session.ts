@@ -37,8 +37,13 @@ const STEADY_MS = 60_000
 /** As many statements cost less than one that reads a text. */
 const FEW = 3
 
-/** Rows kept from one transaction to the next: some 2 kB each. */
+/** Rows kept from one transaction to the next, some 2 kB each: beyond it, only those that run. */
 const MOST_KEPT = 5_000
+const MOST_TEXT = 1_000
+
+function isSmall({ payload, error }: Row): boolean {
+  return (payload?.length ?? 0) <= MOST_TEXT && error === undefined
+}
 
 function versionOf(connection: Connection): number {
   return connection.first<{ data_version: number }>('dataVersion')?.data_version ?? 0
@@ -59,8 +64,11 @@ export class Session {
   /** What has been logged by the call in hand. */
   events: JobEvent[] = []
   readonly #before: readonly Value[]
-  readonly #rows = new Map<number, Row>()
-  readonly #ids = new Map<string, Row | null>()
+  readonly #rows: Map<number, Row>
+  readonly #ids: Map<string, Row | null>
+  /** Rows that this transaction has read, made or touched, and ids that it did not find. */
+  readonly #seen = new Set<Row>()
+  readonly #absent: string[] = []
   readonly #dirty = new Set<Row>()
   #unlogged: JobEvent[] = []
   readonly #writer: Writer
@@ -89,7 +97,8 @@ export class Session {
       connection.check()
     }
     this.state = holds ? kept.state : readState(connection)
-    if (holds) for (const row of kept.rows) this.#hold(row)
+    this.#rows = holds ? kept.rows : new Map()
+    this.#ids = holds ? kept.ids : new Map()
     this.#before = valuesOf(this.state)
     const wall = Math.floor(clock())
     const { now } = this.state
@@ -137,7 +146,7 @@ export class Session {
     if (known !== undefined) return known ?? undefined
     const found = this.connection.first('byId', id)
     if (found === undefined) {
-      this.#ids.set(id, null)
+      this.#lack(id)
       return undefined
     }
     return this.#adopt(found)
@@ -159,7 +168,7 @@ export class Session {
   prepare(ids: readonly string[]): void {
     const unknown = ids.filter((id) => !this.#ids.has(id))
     if (unknown.length < 2) return
-    for (const id of unknown) this.#ids.set(id, null)
+    for (const id of unknown) this.#lack(id)
     for (const found of this.connection.all('byIds', JSON.stringify(unknown))) this.#adopt(found)
   }
 
@@ -167,6 +176,11 @@ export class Session {
     const unknown = seqs.filter((seq) => !this.#rows.has(seq))
     if (unknown.length < 2) return
     for (const found of this.connection.all('bySeqs', JSON.stringify(unknown))) this.#adopt(found)
+  }
+
+  /** Whether a row is in hand: then reading it costs nothing. */
+  has(seq: number): boolean {
+    return this.#rows.has(seq)
   }
 
   #adopt(found: unknown): Row {
@@ -178,7 +192,13 @@ export class Session {
     return row
   }
 
+  #lack(id: string): void {
+    this.#ids.set(id, null)
+    this.#absent.push(id)
+  }
+
   #hold(row: Row): void {
+    this.#seen.add(row)
     this.#rows.set(row.seq, row)
     this.#ids.set(row.id, row)
   }
@@ -193,12 +213,13 @@ export class Session {
 
   touch(row: Row): void {
     this.#dirty.add(row)
+    this.#seen.add(row)
   }
 
   remove(row: Row): void {
     this.#dirty.delete(row)
     this.#rows.delete(row.seq)
-    this.#ids.set(row.id, null)
+    this.#lack(row.id)
     if (row.saved !== null) {
       this.run('removeJob', row.seq)
       this.run(row.saved.table === 'live' ? 'removeLive' : 'removePast', `[${row.seq}]`)
@@ -320,13 +341,17 @@ export class Session {
     return true
   }
 
-  /** After the commit: the jobs that run now are what the next ones will be about. */
+  /** After the commit: jobs that run, and some that are ready, are what the next ones are about. */
   keep(): void {
-    const rows: Row[] = []
-    for (const row of this.#rows.values()) {
-      if (row.status === 'running' && rows.length < MOST_KEPT) rows.push(row)
+    const [rows, ids] = [this.#rows, this.#ids]
+    for (const id of this.#absent) if (ids.get(id) === null) ids.delete(id)
+    for (const row of this.#seen) {
+      const isNext = row.status === 'ready' && rows.size <= MOST_KEPT && isSmall(row)
+      if (row.status === 'running' || isNext || rows.get(row.seq) !== row) continue
+      rows.delete(row.seq)
+      ids.delete(row.id)
     }
-    this.connection.kept = { version: this.#version, state: this.state, rows }
+    this.connection.kept = { version: this.#version, state: this.state, rows, ids }
   }
 
   #writeTallies(): void {

@@ -56,6 +56,9 @@ export const SQL = {
     WHERE line.ready > 0`,
   ready: `${LIVING} WHERE live.status = 'ready' AND live.suspect = ? AND live.line = ?
     AND (live.rank, live.seq) > (?, ?) ORDER BY live.rank, live.seq LIMIT ?`,
+  readySeqs: `SELECT json_group_array(seq) AS seqs FROM (SELECT seq FROM live
+    WHERE status = 'ready' AND suspect = ? AND line = ? AND (rank, seq) > (?, ?)
+    ORDER BY rank, seq LIMIT ?)`,
   readySuspect: `SELECT 1 FROM live WHERE status = 'ready' AND suspect = 1 LIMIT 1`,
   heldSuspects: 'SELECT DISTINCT holder FROM live WHERE lease IS NOT NULL AND suspect = 1',
   ahead: `SELECT count(*) AS count FROM (SELECT 1 FROM live WHERE status = 'ready'
