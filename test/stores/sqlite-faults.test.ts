@@ -327,9 +327,7 @@ describe('a file that others hold', () => {
     unhook()
     const other = sqliteStore(file, { runtime })
     const jobs = [newJob('late', { type: 't' })]
-    const adding = other.insert([{ jobs, unknownDeps: 'wait' }], false)
-    await runtime.advance(1)
-    await adding
+    await other.insert([{ jobs, unknownDeps: 'wait' }], false)
     const added = runtime.monotonic()
     await runtime.advance(2_000)
     expect(starts).toHaveLength(1)

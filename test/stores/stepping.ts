@@ -9,7 +9,6 @@ const host = hostOf({
   now: () => Date.now(),
   monotonic: () => performance.now(),
   random: () => Math.random(),
-  turn: () => new Promise((done) => setImmediate(done)),
   sleep: (ms) => new Promise((done) => setTimeout(done, ms)),
   every: (ms, run) => {
     const timer = setInterval(run, ms).unref()

@@ -14,8 +14,6 @@ export interface Host {
   monotonic(): number
   random(): number
   sleep(ms: number): Promise<void>
-  /** Resolves in the next turn of the event loop. */
-  turn(): Promise<void>
   /** Calls again and again until it is told to stop. Keeps no process alive. */
   every(ms: number, run: () => void): () => void
   /** Refuses, with a typed error, what can never be a file of this store. */

@@ -71,7 +71,6 @@ function clockwork(runtime: Runtime, now: () => number): Clockwork {
     now,
     monotonic: () => runtime.monotonic(),
     random: () => runtime.random(),
-    turn: () => new Promise((done) => runtime.soon(done)),
     sleep: (ms) => new Promise((done) => runtime.after(ms, done)),
     every: (ms, run) => {
       let isOn = true

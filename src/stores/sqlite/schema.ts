@@ -2,7 +2,7 @@
 // May never change a version that has been published: a new one is a new step.
 
 import { AxError } from '../../core/errors.ts'
-import type { Columns, Database } from './driver.ts'
+import type { Database } from './driver.ts'
 
 /** Where in `said` and in `figures` these are: see row.ts. */
 const PRIORITY = 1
@@ -243,20 +243,19 @@ FROM job JOIN line USING (line) JOIN (
 `,
 ]
 
-/** The version of a file; 0 for a new one. */
-export function versionOf(db: Database): number {
-  const [row] = db.prepare('PRAGMA user_version').all()
-  return Number((row as Columns | undefined)?.user_version ?? 0)
-}
-
-/** Whether a file that says version 0 has tables of somebody else in it. */
-function isForeign(db: Database): boolean {
-  return db.prepare('SELECT 1 FROM sqlite_master LIMIT 1').all().length > 0
+/**
+ * The version of a file, 0 for a new one, and how many tables and the like it has: in one statement,
+ * as somebody else may be making them at this very moment.
+ */
+function stateOf(db: Database): { readonly version: number; readonly tables: number } {
+  const sql = `SELECT user_version AS version, (SELECT count(*) FROM sqlite_master) AS tables
+    FROM pragma_user_version`
+  return db.prepare(sql).all()[0] as { readonly version: number; readonly tables: number }
 }
 
 /** Refuses a file that is not this ax's, before anything in it is touched. */
 export function checkVersion(db: Database, file: string, steps = STEPS): number {
-  const version = versionOf(db)
+  const { version, tables } = stateOf(db)
   if (version > steps.length) {
     throw new AxError(
       'STORE_UNAVAILABLE',
@@ -265,7 +264,7 @@ export function checkVersion(db: Database, file: string, steps = STEPS): number 
       { retryable: false, file, version },
     )
   }
-  if (version === 0 && isForeign(db)) {
+  if (version === 0 && tables > 0) {
     throw new AxError(
       'INVALID_OPTION',
       `${file} is a SQLite file of something else: it has tables that are not ax's. ` +
