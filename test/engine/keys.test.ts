@@ -203,6 +203,8 @@ describe('a lane', () => {
     }
     const backoff = { type: 'fixed', delay: '10s' } as const
     await scheduler.addJob({ id: 'a', exclusive: 'l', retries: 2, backoff, execute })
+    // Until it has started, it would yield to somebody better.
+    await runtime.advance(1)
     await scheduler.addJob({ id: 'b', exclusive: 'l', priority: 100, execute })
     await runtime.advance(1_000)
     const why = await scheduler.explain('b')
