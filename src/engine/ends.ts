@@ -13,8 +13,8 @@ const SETTLED: Fact = { type: 'settled' }
 
 /** What it has to know of the worker. */
 export interface EndsOwner {
-  /** Ends are on their way to the store: their slots will be free. */
-  ending(): void
+  /** The ends of these are on their way to the store: their slots will be free. */
+  ending(runs: readonly Run[]): void
   /** The end of this run has been answered. */
   over(run: Run): void
   isStopping(): boolean
@@ -82,7 +82,7 @@ export class Ends {
         const moves = ends.map((end) => end.move)
         const runs = ends.map((end) => end.run)
         const writing = this.#patiently(runs, () => this.#hub.moveAll(moves))
-        this.#owner.ending()
+        this.#owner.ending(runs)
         const answers = await writing
         ends.forEach(({ run }, index) => {
           if (answers[index]?.status === 'moved') this.#owner.over(run)

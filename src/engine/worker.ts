@@ -75,7 +75,7 @@ export class Worker {
       isStopping: () => this.isStopping,
     })
     this.#ends = new Ends(hub, {
-      ending: () => this.#askAhead(),
+      ending: (runs) => this.#askAhead(runs),
       over: (run) => this.#over(run),
       isStopping: () => this.#state === 'stopping',
       isSuperseded: (run) => this.#isSuperseded(run),
@@ -212,9 +212,11 @@ export class Worker {
   /**
    * Where a call costs a transaction or a way over the network, the next jobs are asked for in the
    * turn in which the slots of the last ones are given back: the store serves a lease after that.
+   * Not where one gives way: whoever runs the urgent job has to have a chance of the slot.
    */
-  #askAhead(): void {
-    if (this.#hub.store.traits.lossyHints) this.wake()
+  #askAhead(runs: readonly Run[]): void {
+    const isAlone = runs.every(({ evictor }) => evictor === undefined)
+    if (isAlone && this.#hub.store.traits.lossyHints) this.wake()
   }
 
   /** Jobs that are due keep the process alive: somebody is waiting for them. */

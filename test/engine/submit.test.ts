@@ -84,12 +84,12 @@ describe('a submitted job', () => {
 
 describe('a handle', () => {
   it('answers again and again, before the end and after it', async () => {
-    const { open, pass } = world()
+    const { open, pass, runtime } = world()
     const scheduler = open()
     const work = body<string>()
     const handle = await scheduler.addJob({ execute: work.execute })
     const early = [handle.result(), handle.result()]
-    await handle.job()
+    await runtime.advance(1)
     work.end('done')
     expect(await pass(Promise.all(early))).toEqual(['done', 'done'])
     expect(await pass(handle.result())).toBe('done')

@@ -263,6 +263,49 @@ describe('a SQLite store', () => {
     await store.close()
   })
 
+  it('reads the terms of each job, however many there are, and keeps no endless list of them', async () => {
+    const file = fresh()
+    const store = await opened(file)
+    const plain = newJob('plain').terms
+    const jobs = Array.from({ length: 1_200 }, (_, at) => {
+      return newJob(`${at}`, { terms: { ...plain, timeoutMs: at + 1 } })
+    })
+    await store.insert([{ jobs, unknownDeps: 'wait' }], false)
+    await store.close()
+    const raw = await openRaw(file)
+    expect(raw.prepare('SELECT count(*) AS count FROM terms').all()).toEqual([{ count: 1_000 }])
+    raw.close()
+    const again = await opened(file)
+    for (const at of [0, 999, 1_000, 1_199]) {
+      const [job] = await again.get([`${at}`])
+      expect(job?.terms).toEqual({ ...plain, timeoutMs: at + 1 })
+    }
+    await again.close()
+  })
+
+  it('serves a lease last in its turn, though a call beside it has to be taken back', async () => {
+    const store = await opened(fresh())
+    const jobs = ['a', 'b'].map((id) => newJob(id, { exclusive: 'lane' }))
+    await store.insert([{ jobs: [...jobs, newJob('c')], unknownDeps: 'wait' }], false)
+    const ask = { holder: 'w', leaseMs: 10_000, max: 1, types: ['alpha'] }
+    const [a] = (await store.lease(ask, false)).answer.jobs
+    const move = a === undefined ? null : decide(a, SUCCEEDED, KEEP)
+    const [c] = await store.get(['c'])
+    if (move === null || c === null || c === undefined) throw new Error('nothing was leased')
+    const { id, seq, rev } = c
+    // The new c names itself: that is refused once the old one is out.
+    const loop = {
+      jobs: [newJob('c', { deps: [{ id: 'c', on: 'success' }] })],
+      gone: [{ id, seq, rev }],
+    }
+    const leased = store.lease({ ...ask, max: 9 }, false)
+    const replaced = store.replace({ ...loop, unknownDeps: 'wait' }, false)
+    await store.apply([move], false)
+    expect((await replaced).answer.status).toBe('refused')
+    expect((await leased).answer.jobs.map((job) => job.id).sort()).toEqual(['b', 'c'])
+    await store.close()
+  })
+
   it('keeps for ever, where it was asked to, what every driver can read again', async () => {
     const store = await opened(fresh())
     const ever = Number.MAX_SAFE_INTEGER

@@ -4,7 +4,16 @@
 import { hasEnded, type JobStatus, type Terms } from '../../core/job.ts'
 import { isSuspect } from '../../core/suspect.ts'
 import type { Value } from './driver.ts'
-import { attemptsIn, type Figures, figuresOf, moreIn, type Said, saidOf } from './figures.ts'
+import {
+  attemptsIn,
+  type Figures,
+  figuresOf,
+  ITS_OWN,
+  moreIn,
+  type Said,
+  saidOf,
+  unpackTerms,
+} from './figures.ts'
 import { openAttemptOf, optional, type Row, type Table } from './row.ts'
 
 /** The columns of `job`: written once. */
@@ -147,7 +156,7 @@ export function readRow(c: readonly unknown[], shared: Shared): Row {
     line: c[AT.line] as number,
     flow: optional(c[AT.flow]),
     termsAt,
-    terms: shared.termsOf(termsAt),
+    terms: termsAt === ITS_OWN ? unpackTerms(said[6] as string) : shared.termsOf(termsAt),
     priority,
     deps,
     depMode,

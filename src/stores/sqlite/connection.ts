@@ -4,7 +4,7 @@
 import type { Terms } from '../../core/job.ts'
 import type { Shared } from './columns.ts'
 import type { Database, Statement, Value } from './driver.ts'
-import { packTerms, unpackTerms } from './figures.ts'
+import { ITS_OWN, packTerms, unpackTerms } from './figures.ts'
 import type { Row } from './row.ts'
 import type { State } from './state.ts'
 import { SQL, type StatementName } from './statements.ts'
@@ -23,6 +23,9 @@ export interface Line {
   readonly pool: string
   readonly type: string
 }
+
+/** Terms that jobs share: as many as there are types, and some more. */
+const MOST_TERMS = 1_000
 
 /** Statements kept ready: those by name, and what rows have been written with. */
 const MOST_STATEMENTS = 1_000
@@ -75,7 +78,10 @@ export class Connection implements Shared {
     return terms
   }
 
-  /** The number of these terms, which are written down if nobody has agreed on them before. */
+  /**
+   * The number of these terms, which are written down if nobody has agreed on them before. ITS_OWN
+   * where there are too many: then each job is told its own.
+   */
   termsAt(terms: Terms): number {
     const known = this.#termsAt.get(terms)
     if (known !== undefined) return known
@@ -83,8 +89,9 @@ export class Connection implements Shared {
     const find = () => this.first<{ terms: number }>('termsAt', json)?.terms
     let at = find()
     if (at === undefined) {
-      this.run('addTerms', json)
-      at = find() as number
+      const isFull = (this.first<{ count: number }>('termsCount')?.count ?? 0) >= MOST_TERMS
+      if (!isFull) this.run('addTerms', json)
+      at = isFull ? ITS_OWN : (find() as number)
     }
     this.#termsAt.set(terms, at)
     return at

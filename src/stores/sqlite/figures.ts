@@ -7,12 +7,16 @@ import { NO_ATTEMPTS, type Row } from './row.ts'
 
 const NOTHING_MORE: More = Object.freeze({})
 
+/** Instead of the number of its terms: they stand beside it. */
+export const ITS_OWN = 0
+
 /** What was said of a job and no statement asks for; schema.ts knows one of the places. */
 export function saidOf(row: Row): string {
   const { termsAt, priority, keyForMs, enqueueTimeoutMs, depMode, deps } = row
-  const isPlain = keyForMs === 0 && enqueueTimeoutMs === 0 && deps.length === 0
-  if (isPlain && depMode === 'all') return `[${termsAt},${priority}]`
+  const isPlain = keyForMs === 0 && enqueueTimeoutMs === 0 && termsAt !== ITS_OWN
+  if (isPlain && deps.length === 0 && depMode === 'all') return `[${termsAt},${priority}]`
   const said: Said = [termsAt, priority, keyForMs, enqueueTimeoutMs, depMode, deps]
+  if (termsAt === ITS_OWN) said.push(packTerms(row.terms))
   return JSON.stringify(said)
 }
 
@@ -23,6 +27,7 @@ export type Said = [
   enqueueTimeoutMs?: number,
   depMode?: DepMode,
   deps?: readonly Dep[],
+  terms?: string,
 ]
 
 /** What changes and no statement asks for. Instants are milliseconds since the job was created. */

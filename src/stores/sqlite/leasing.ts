@@ -26,8 +26,7 @@ export function lease(board: Board, ask: LeaseAsk): LeaseAnswer {
   promote(board)
   const { session } = board
   const jobs: Row[] = []
-  const served = new Set(ask.types)
-  const heads = headsOf(session).filter(({ type }) => served.has(type))
+  const heads = headsOf(session, ask.types)
   const byPool = new Map<string, Head[]>()
   for (const head of heads) {
     const known = byPool.get(head.pool)
@@ -154,6 +153,7 @@ export function overdue(board: Board, ask: OverdueAsk): OverdueAnswer {
   if (session.first('oldOutcome', now) !== undefined) {
     session.run('pruneOutcomes', now, LIMITS.prune)
   }
+  if (session.first('idleWeight') !== undefined) session.run('dropWeights')
   const oldestAt = pruneLog(session, now - ask.keepLogMs)
   const limit = Math.min(ask.limit, LIMITS.moves)
   const late = [

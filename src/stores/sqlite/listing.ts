@@ -20,10 +20,12 @@ interface Condition {
   readonly values: readonly Value[]
 }
 
-/** One way into a table, in order of seq: a driver that an index answers, and what is left. */
+/** One way into a table: a driver that an index answers, the seq it is in order of, the rest. */
 interface Way {
   readonly table: Table
   readonly from: string
+  /** With a plus where few are sorted: SQLite would walk, to save itself the sorting. */
+  readonly seq: string
   readonly where: readonly Condition[]
 }
 
@@ -40,11 +42,10 @@ export function list({ session }: Board, query: ListQuery): ListPage {
   return { jobs, after: last?.seq ?? null }
 }
 
-function read(session: Session, { table, from, where }: Way, query: ListQuery, limit: number) {
-  const all = [...where, on(`${table}.seq > ?`, query.after), ...datesOf(session, table, query)]
+function read(session: Session, { table, from, seq, where }: Way, query: ListQuery, limit: number) {
+  const all = [...where, ...rangeOf(session, seq, query)]
   const conditions = all.map((each) => each.sql).join(' AND ')
-  const sql = `SELECT ${PACKED[table]} FROM ${from} WHERE ${conditions}
-    ORDER BY ${table}.seq LIMIT ?`
+  const sql = `SELECT ${PACKED[table]} FROM ${from} WHERE ${conditions} ORDER BY ${seq} LIMIT ?`
   const values = all.flatMap((each) => each.values)
   return session.connection
     .statement(sql)
@@ -52,24 +53,21 @@ function read(session: Session, { table, from, where }: Way, query: ListQuery, l
     .map(columnsOf)
 }
 
-function datesOf(session: Session, table: Table, query: ListQuery): readonly Condition[] {
-  const { createdAfter, createdBefore } = query
-  const dates: Condition[] = []
-  if (createdAfter !== undefined) {
-    dates.push(on(`${table}.seq >= ?`, seqAt(session, createdAfter)))
-    dates.push(on('job.created_at >= ?', createdAfter))
-  }
-  if (createdBefore !== undefined) {
-    dates.push(on(`${table}.seq < ?`, seqAt(session, createdBefore)))
-    dates.push(on('job.created_at < ?', createdBefore))
-  }
-  return dates
+/** One bound at either end: of two, SQLite would follow the one and filter by the other. */
+function rangeOf(session: Session, seq: string, query: ListQuery): readonly Condition[] {
+  const { after, createdAfter, createdBefore } = query
+  const first = createdAfter === undefined ? 0 : seqAt(session, createdAfter)
+  const range = [on(`${seq} > ?`, Math.max(after, first - 1))]
+  if (createdAfter !== undefined) range.push(on('+job.created_at >= ?', createdAfter))
+  if (createdBefore === undefined) return range
+  range.push(on(`${seq} < ?`, seqAt(session, createdBefore)))
+  return [...range, on('+job.created_at < ?', createdBefore)]
 }
 
 /** The narrowest way there is: by key, flow or code, by a rare state, by line, or by all. */
 function waysOf(session: Session, query: ListQuery): readonly Way[] {
   const { key, flow, code } = query
-  const statuses = query.statuses ?? STATUSES
+  const statuses = [...new Set(query.statuses ?? STATUSES)]
   const lines = linesOf(session, query)
   if (statuses.length === 0 || lines?.length === 0) return []
   const left = [
@@ -80,11 +78,16 @@ function waysOf(session: Session, query: ListQuery): readonly Way[] {
   const tables = tablesOf(statuses)
   const some = (table: Table) => [...left, ...codeOf(table, code, '+'), statusIn(table, statuses)]
   const byJob = (lead: Condition) =>
-    tables.map((table) => way(table, `job CROSS JOIN ${table} USING (seq)`, lead, some(table)))
+    tables.map((table) => {
+      const from = `job CROSS JOIN ${table} USING (seq)`
+      return { table, from, seq: 'job.seq', where: [lead, ...some(table)] }
+    })
   if (key !== undefined) return byJob(on('job.key = ?', key))
   if (flow !== undefined) return byJob(on('job.flow = ?', flow))
-  const byTable = (table: Table, lead: Condition, rest: readonly Condition[]) =>
-    way(table, `${table} CROSS JOIN job USING (seq)`, lead, rest)
+  const byTable = (table: Table, lead: Condition, rest: readonly Condition[], plus = '') => {
+    const from = `${table} CROSS JOIN job USING (seq)`
+    return { table, from, seq: `${plus}${table}.seq`, where: [lead, ...rest] }
+  }
   if (code !== undefined) {
     const rest = (table: Table) => [...left, statusIn(table, statuses)]
     return tables.map((table) => byTable(table, on(`${table}.code = ?`, code), rest(table)))
@@ -94,7 +97,7 @@ function waysOf(session: Session, query: ListQuery): readonly Way[] {
   if (statuses.every((status) => rare.has(status))) {
     return statuses.flatMap((status) =>
       LEADS[status].map(([table, lead]) => {
-        return byTable(table, on(lead), left)
+        return byTable(table, on(lead), left, FEW.has(status) ? '+' : '')
       }),
     )
   }
@@ -104,26 +107,28 @@ function waysOf(session: Session, query: ListQuery): readonly Way[] {
   return tables.map((table) => byTable(table, statusIn(table, statuses), left))
 }
 
-function way(table: Table, from: string, lead: Condition, rest: readonly Condition[]): Way {
-  return { table, from, where: [lead, ...rest] }
-}
-
 /** States in which few jobs are, or which an index knows. */
 const RARE: readonly JobStatus[] = ['waiting', 'pending', 'running', 'failed', 'cancelled']
 
+const NEITHER = "live.status NOT IN ('ready', 'running')"
+
+/** What the partial indexes ask for is said again: SQLite does not conclude it. */
 const LEADS: Readonly<Record<JobStatus, readonly (readonly [Table, string])[]>> = {
-  waiting: [['live', "live.status = 'waiting'"]],
-  pending: [['live', "live.status = 'pending'"]],
-  ready: [['live', "live.status = 'ready' AND live.suspect >= 0"]],
-  running: [['live', "live.lease IS NOT NULL AND live.holder > '' AND live.status = 'running'"]],
+  waiting: [['live', `live.status = 'waiting' AND ${NEITHER}`]],
+  pending: [['live', `live.status = 'pending' AND ${NEITHER}`]],
+  ready: [['live', "live.status = 'ready' AND live.suspect IN (0, 1)"]],
+  running: [['live', "live.lease IS NOT NULL AND +live.status = 'running'"]],
   success: [['past', "past.status = 'success'"]],
-  failed: [['past', "past.status = 'failed'"]],
+  failed: [['past', "past.status = 'failed' AND past.status <> 'success'"]],
   // A cancelled job whose body has not stopped is not over.
   cancelled: [
-    ['past', "past.status = 'cancelled'"],
-    ['live', "live.status = 'cancelled'"],
+    ['past', "past.status = 'cancelled' AND past.status <> 'success'"],
+    ['live', `live.status = 'cancelled' AND ${NEITHER}`],
   ],
 }
+
+/** Those that are few, and are sorted. */
+const FEW: ReadonlySet<JobStatus> = new Set(['ready', 'running'])
 
 function tablesOf(statuses: readonly JobStatus[]): readonly Table[] {
   const tables = statuses.flatMap((status) => LEADS[status].map(([table]) => table))

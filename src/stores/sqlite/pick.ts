@@ -84,11 +84,12 @@ export interface Head extends Line {
   readonly seq: number
 }
 
-/** The first of each line's ready jobs, in one go; suspects stand in lines of their own. */
-export function headsOf(session: Session): readonly Head[] {
-  const heads = session.ask<Head>('heads', 0)
+/** The first ready job of each line of these types; suspects stand in lines of their own. */
+export function headsOf(session: Session, types: readonly string[]): readonly Head[] {
+  const served = JSON.stringify(types)
+  const heads = session.ask<Head>('heads', 0, served)
   const areSuspects = session.first('readySuspect') !== undefined
-  return areSuspects ? [...heads, ...session.all<Head>('heads', 1)] : heads
+  return areSuspects ? [...heads, ...session.all<Head>('heads', 1, served)] : heads
 }
 
 /** The ready jobs of one line, suspects or others, read some at a time once one is wanted. */

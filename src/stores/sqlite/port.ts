@@ -154,11 +154,13 @@ export class SqliteStore implements Store {
       const { holder, name, types, full, zombies, settings, ttlMs } = worker
       if (ttlMs === 0) {
         session.run('removeWorker', holder)
+        if (session.first('held1', holder) === undefined) this.#forgetProcess(board, holder)
         return
       }
       const said = [name, JSON.stringify(types), Number(full), zombies, settings]
       session.run('setWorker', holder, ...said, readable(session.now + ttlMs))
       session.run('dropWorkers', session.now)
+      session.run('dropProcesses', this.#host.process.host)
       this.#sign(board, holder)
     })
   }
@@ -238,6 +240,12 @@ export class SqliteStore implements Store {
     this.#mine.add(holder)
   }
 
+  /** A holder that has said goodbye, and holds nothing, cannot be found dead. */
+  #forgetProcess({ session }: Board, holder: string): void {
+    session.run('removeProcess', holder)
+    this.#mine.delete(holder)
+  }
+
   async #read<T>(act: (board: Board) => T): Promise<T> {
     const file = await this.#opened()
     return file.read((connection) => act(this.#boardOn(connection, false)))
@@ -279,12 +287,12 @@ export class SqliteStore implements Store {
         calls.push(call)
         weight += call.weight
       }
-      await this.#commit(calls)
+      await this.#commit(calls.sort((a, b) => a.order - b.order))
     }
     this.#isBusy = false
   }
 
-  /** All in one transaction; if one of them fails, each in its own. */
+  /** All in one transaction, in this order; if one of them fails, each in its own. */
   async #commit(calls: readonly Call[]): Promise<void> {
     try {
       const file = await this.#opened()
@@ -307,8 +315,7 @@ export class SqliteStore implements Store {
     const board = this.#boardOn(connection, true)
     const { session } = board
     const told = new Map<Call, Told<unknown>>()
-    const ordered = [...calls].sort((a, b) => a.order - b.order)
-    for (const call of ordered) {
+    for (const call of calls) {
       session.events = []
       const answer = call.act(board)
       told.set(call, { answer, events: session.events })

@@ -1,5 +1,5 @@
 // Owns a job in hand: what is known of it, what it begins with, and how the port shows it.
-// May never be kept beyond the transaction that read it: the file is the truth.
+// May never be trusted once somebody else has written: the file is the truth.
 
 import type {
   Attempt,

@@ -56,7 +56,6 @@ CREATE TABLE line (
   cancelled INTEGER NOT NULL DEFAULT 0,
   UNIQUE (pool, type)
 );
-CREATE INDEX line_type ON line (type);
 CREATE INDEX line_ready ON line (line) WHERE ready > 0;
 
 CREATE TABLE job (
@@ -209,7 +208,7 @@ CREATE TABLE batch (
 
 CREATE VIEW events AS SELECT
   (run.value ->> 'first') + job.key AS seq,
-  datetime(batch.at / 1000.0, 'unixepoch', 'subsec') AS at,
+  strftime('%Y-%m-%d %H:%M:%f', batch.at / 1000.0, 'unixepoch') AS at,
   job.value AS job, run.value ->> 'type' AS type, run.value ->> 'pool' AS pool,
   run.value ->> 'from' AS came_from, run.value ->> 'to' AS went_to,
   json_extract(run.value, '$.attempts[' || job.key || ']') AS attempt,
@@ -218,34 +217,32 @@ CREATE VIEW events AS SELECT
 FROM batch, json_each(batch.entries) AS run, json_each(run.value, '$.jobs') AS job;
 
 CREATE VIEW jobs AS SELECT
-  job.seq, job.id, line.type, line.pool, now.status, job.said ->> ${PRIORITY} AS priority,
-  now.figures ->> ${STARTS} AS starts, now.code,
-  now.error ->> '$.message' AS error,
+  job.seq, job.id, line.type, line.pool, coalesce(live.status, past.status) AS status,
+  job.said ->> ${PRIORITY} AS priority,
+  coalesce(live.figures, past.figures) ->> ${STARTS} AS starts,
+  coalesce(live.code, past.code) AS code,
+  coalesce(live.error, past.error) ->> '$.message' AS error,
   datetime(job.created_at / 1000, 'unixepoch') AS created,
-  CASE WHEN now.status = 'pending'
-    THEN datetime(now.due_at / 1000, 'unixepoch') END AS due,
-  CASE WHEN now.figures ->> ${FINISHED_AT} IS NOT NULL
-    THEN datetime((job.created_at + (now.figures ->> ${FINISHED_AT})) / 1000, 'unixepoch')
-    END AS finished,
-  now.holder AS worker,
-  CASE WHEN now.lease IS NOT NULL
-    THEN datetime(now.deadline / 1000, 'unixepoch') END AS leased_until,
+  CASE WHEN live.status = 'pending' THEN datetime(live.due_at / 1000, 'unixepoch') END AS due,
+  datetime((job.created_at + (coalesce(live.figures, past.figures) ->> ${FINISHED_AT})) / 1000,
+    'unixepoch') AS finished,
+  live.holder AS worker,
+  CASE WHEN live.lease IS NOT NULL
+    THEN datetime(live.deadline / 1000, 'unixepoch') END AS leased_until,
   (SELECT group_concat(edge.dep, ' ') FROM edge
     WHERE edge.job = job.seq AND edge.state <> 'satisfied') AS waits_for,
   (SELECT holder.id FROM lane JOIN job AS holder ON holder.seq = lane.holder
     WHERE lane.lane = job.lane AND holder.seq <> job.seq) AS behind,
-  job.key, job.lane, now.figures ->> '$[10].cause' AS cause, job.payload, now.result
-FROM job JOIN line USING (line) JOIN (
-  SELECT seq, status, code, error, due_at, holder, lease, deadline, figures, result FROM live
-  UNION ALL
-  SELECT seq, status, code, error, 0, NULL, NULL, deadline, figures, result FROM past
-) AS now USING (seq);
+  job.key, job.lane, coalesce(live.figures, past.figures) ->> '$[10].cause' AS cause,
+  job.payload, coalesce(live.result, past.result) AS result
+FROM job JOIN line USING (line)
+  LEFT JOIN live ON live.seq = job.seq LEFT JOIN past ON past.seq = job.seq;
 `,
 ]
 
 /**
- * The version of a file, 0 for a new one, and how many tables and the like it has: in one statement,
- * as somebody else may be making them at this very moment.
+ * The version of a file, 0 for a new one, and how many tables and the like it has: in one
+ * statement, as somebody else may be making them at this very moment.
  */
 function stateOf(db: Database): { readonly version: number; readonly tables: number } {
   const sql = `SELECT user_version AS version, (SELECT count(*) FROM sqlite_master) AS tables

@@ -317,8 +317,8 @@ export class Session {
     this.#weights.clear()
   }
 
-  /** The end of the transaction, just before it is committed. True if anything was written. */
-  finish(): boolean {
+  /** The end of the transaction, just before it is committed. */
+  finish(): void {
     this.flush()
     for (const line of this.#emptied) {
       this.run('dropLine', line)
@@ -335,10 +335,9 @@ export class Session {
     }
     const values = valuesOf(this.state)
     const isSame = values.every((value, at) => value === this.#before[at])
-    if (isSame && !this.#wrote) return false
+    if (isSame && !this.#wrote) return
     this.state.now = this.now
     this.connection.run('setState', ...valuesOf(this.state))
-    return true
   }
 
   /** After the commit: jobs that run, and some that are ready, are what the next ones are about. */

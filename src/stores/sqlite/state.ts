@@ -1,5 +1,5 @@
 // Owns the one row of what holds for the whole store: counters, ageing, budget.
-// May never be kept beyond a transaction.
+// May never be trusted once somebody else has written.
 
 import type { RateTerms } from '../../core/gcra.ts'
 import type { Ageing } from '../../core/rank.ts'

@@ -32,6 +32,7 @@ export const SQL = {
 
   terms: 'SELECT json FROM terms WHERE terms = ?',
   termsAt: 'SELECT terms FROM terms WHERE json = ?',
+  termsCount: 'SELECT count(*) AS count FROM terms',
   addTerms: 'INSERT INTO terms (json) VALUES (?)',
 
   removeJob: 'DELETE FROM job WHERE seq = ?',
@@ -53,7 +54,7 @@ export const SQL = {
     FROM line JOIN live AS first ON first.seq = (SELECT seq FROM live
       WHERE live.status = 'ready' AND live.suspect = ? AND live.line = line.line
       ORDER BY live.rank, live.seq LIMIT 1)
-    WHERE line.ready > 0`,
+    WHERE line.ready > 0 AND line.type IN (SELECT value FROM json_each(?))`,
   ready: `${LIVING} WHERE live.status = 'ready' AND live.suspect = ? AND live.line = ?
     AND (live.rank, live.seq) > (?, ?) ORDER BY live.rank, live.seq LIMIT ?`,
   readySeqs: `SELECT json_group_array(seq) AS seqs FROM (SELECT seq FROM live
@@ -200,6 +201,8 @@ export const SQL = {
   failures: 'SELECT code, count FROM failure WHERE count > 0',
   addFailure: `INSERT INTO failure (code, count) VALUES (?, ?)
     ON CONFLICT (code) DO UPDATE SET count = count + excluded.count`,
+  idleWeight: 'SELECT 1 FROM weighed WHERE count = 0 LIMIT 1',
+  dropWeights: 'DELETE FROM weighed WHERE count = 0',
   dropFailures: 'DELETE FROM failure WHERE count = 0',
 
   pools: 'SELECT * FROM pool',
@@ -237,6 +240,10 @@ export const SQL = {
   setProcess: `INSERT INTO process (holder, host, pid, began) VALUES (?, ?, ?, ?)
     ON CONFLICT (holder) DO UPDATE SET host = excluded.host, pid = excluded.pid,
     began = excluded.began`,
+  held1: 'SELECT 1 FROM live WHERE holder = ? AND lease IS NOT NULL LIMIT 1',
+  dropProcesses: `DELETE FROM process WHERE host <> ? AND NOT EXISTS
+    (SELECT 1 FROM worker WHERE worker.holder = process.holder) AND NOT EXISTS
+    (SELECT 1 FROM live WHERE live.holder = process.holder AND live.lease IS NOT NULL)`,
   processes: 'SELECT holder, pid, began FROM process WHERE host = ?',
   removeProcess: 'DELETE FROM process WHERE holder = ?',
 

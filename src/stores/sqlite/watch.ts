@@ -56,6 +56,7 @@ export class Watch {
   stop(): void {
     this.#stop?.()
     this.#stop = undefined
+    this.#version = -1
   }
 
   tell(hint: Hint): void {

@@ -6,7 +6,7 @@ import type { Connection } from './connection.ts'
 import type { Value } from './driver.ts'
 import type { Row, Saved, Table } from './row.ts'
 
-/** How much one statement takes: rows, and characters of payloads and results in them. */
+/** How much one statement takes: rows, and characters of texts in them. */
 const MOST_ROWS = 1_000
 const MOST_TEXT = 4_000_000
 
@@ -70,10 +70,10 @@ export class Writer {
     const values = changingOf(row, table)
     row.saved = { table, values }
     if (saved?.table === table) return this.#update(row, saved, values)
-    if (saved === null) this.#insert('job', fixedOf(row), row)
+    if (saved === null) this.#insert('job', fixedOf(row))
     else this.#gone[saved.table].push(seq)
     const first: Value[] = table === 'live' ? [seq, line, row.lane ?? null] : [seq]
-    this.#insert(table, [...first, ...values], row)
+    this.#insert(table, [...first, ...values])
     return true
   }
 
@@ -85,11 +85,11 @@ export class Writer {
       mask |= 1 << at
       said.push(after[at] as Value)
     }
-    if (mask !== 0) this.#enter('update', table, mask, said, row)
+    if (mask !== 0) this.#enter('update', table, mask, said)
     return mask !== 0
   }
 
-  #insert(table: Table | 'job', all: readonly Value[], row: Row): void {
+  #insert(table: Table | 'job', all: readonly Value[]): void {
     const usual = WHOLE[table]
     const said: Value[] = []
     let mask = 0
@@ -99,11 +99,11 @@ export class Writer {
       mask |= 1 << at
       said.push(value)
     }
-    this.#enter('insert', table, mask, said, row)
+    this.#enter('insert', table, mask, said)
   }
 
   /** `mask`: a bit for each of the columns that are written. */
-  #enter(verb: Verb, table: Table | 'job', mask: number, said: Value[], row: Row): void {
+  #enter(verb: Verb, table: Table | 'job', mask: number, said: Value[]): void {
     const name = mask * KINDS.length + KINDS.indexOf(verb === 'insert' ? table : CHANGED[table])
     let group = this.#groups.get(name)
     if (group === undefined) {
@@ -114,7 +114,7 @@ export class Writer {
       this.#groups.set(name, group)
     }
     group.rows.push(said)
-    group.text += (row.payload?.length ?? 0) + (row.result?.length ?? 0)
+    for (const value of said) if (typeof value === 'string') group.text += value.length
     if (group.rows.length < MOST_ROWS && group.text < MOST_TEXT) return
     this.#put(group)
     this.#groups.delete(name)
