@@ -9,7 +9,7 @@ import { hashText, Random } from './random.ts'
 export const EPOCH = 1_700_000_000_000
 
 /** More events than this in one run mean that something spins. */
-const MAX_EVENTS = 250_000
+const MAX_EVENTS = 600_000
 
 interface Event {
   time: number
