@@ -20,12 +20,17 @@ export function definitionOf(job: FlowJob): Definition {
     does: doing(job.work),
     deps: job.deps.map(({ name, on }) => [name, on]),
     depMode: job.depMode ?? 'all',
-    rest: {
+    rest: inOrder({
       pool: job.pool,
       ...settings,
       ...(backoff === undefined ? {} : { backoff: marked(backoff) }),
-    },
+    }),
   }
+}
+
+/** Whether a setting is a job's own or that of all makes no difference. */
+function inOrder(settings: Definition['rest']): Definition['rest'] {
+  return Object.fromEntries(Object.entries(settings).sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
 function doing(work: Work): Definition['does'] {

@@ -16,28 +16,29 @@ export interface Plan {
 
 /**
  * A run fits a flow if its jobs that have succeeded do what they did then, after the same ones. All
- * others take the definition that they have now; new ones are added, removed ones dropped. Throws
- * INVALID_JOB, with the differences, if it does not fit.
+ * others that have changed take the definition that they have now, but for those in `kept`; new ones
+ * are added, removed ones dropped. Throws INVALID_JOB, with the differences, if it does not fit.
  */
-export function planOf(flow: Flow, run: RunRef, stored: readonly StoredJob[]): Plan {
+export function planOf(
+  flow: Flow,
+  run: RunRef,
+  stored: readonly StoredJob[],
+  kept: ReadonlySet<string> = new Set(),
+): Plan {
   const known = new Map(stored.filter((job) => isOfFile(job, run)).map((job) => [job.id, job]))
   refuseMisfit(flow, run, known)
   const wanted = flow.jobs.map((job) => [run.prefix + job.name, job] as const)
   const ids = new Set(wanted.map(([id]) => id))
   const isOpen = (id: string) => known.get(id)?.status !== 'success'
-  const hasChanged = wanted.some(([id, job]) => {
+  const hasChanged = (id: string, job: FlowJob) => {
     const was = known.get(id)
-    return was !== undefined && isOpen(id) && !isSame(payloadOf(was), definitionOf(job))
-  })
-  const dropped = [...known.keys()].filter((id) => isOpen(id) && !ids.has(id))
-  const added = wanted.filter(([id]) => !known.has(id))
-  if (!hasChanged && dropped.length === 0) {
-    return { submit: added.map(([, job]) => toInput(flow, job, run)), replaces: [] }
+    return was === undefined || !isSame(payloadOf(was), definitionOf(job))
   }
-  const open = wanted.filter(([id]) => isOpen(id))
-  const replaced = open.map(([id]) => id).filter((id) => known.has(id))
+  const changed = wanted.filter(([id, job]) => isOpen(id) && !kept.has(id) && hasChanged(id, job))
+  const replaced = changed.map(([id]) => id).filter((id) => known.has(id))
+  const dropped = [...known.keys()].filter((id) => isOpen(id) && !ids.has(id))
   return {
-    submit: open.map(([, job]) => toInput(flow, job, run)),
+    submit: changed.map(([, job]) => toInput(flow, job, run)),
     replaces: [...replaced, ...dropped],
   }
 }

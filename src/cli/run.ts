@@ -9,6 +9,7 @@ import { AxError } from '../core/errors.ts'
 import { hasEnded, type StoredJob } from '../core/job.ts'
 import { viewOf } from '../core/view.ts'
 import type { AxScheduler, Store } from '../index.ts'
+import { reviveAll, untoldNotice, untoldOf } from './again.ts'
 import { aborted, type Execution, openRunner, type Runner, untilOver } from './execute.ts'
 import type { Flow } from './flow.ts'
 import type { Interrupts } from './interrupts.ts'
@@ -27,7 +28,7 @@ import {
   type RunRef,
 } from './runs.ts'
 import { endLeftOver } from './shell.ts'
-import { byName, newView, reasonOf, seed, type View } from './view.ts'
+import { byName, nameOf, newView, reasonOf, seed, type View } from './view.ts'
 import { endOfLog, startWatch } from './watch.ts'
 
 export interface RunOptions {
@@ -230,10 +231,12 @@ async function prepare(
   options: RunOptions,
 ): Promise<boolean> {
   const found = await released(run, options)
-  const { submit, replaces } = planOf(flow, run, found)
+  const untold = untoldOf(context.job, found)
+  const { submit, replaces } = planOf(flow, run, found, untold)
   if (submit.length + replaces.length > 0) await context.submit(submit, { replaces })
-  // Once more, as long as that brings something: a job may stand before the one it depends on.
-  while ((await scheduler.retryWhere({ flow: run.id })) > 0) context.signal.throwIfAborted()
+  await reviveAll(scheduler, options.store, run, untold, context.signal)
+  const names = [...untold].map((id) => nameOf(run, id))
+  if (names.length > 0) options.screen.print([untoldNotice(names)])
   return found.length > 0
 }
 

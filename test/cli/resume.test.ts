@@ -136,7 +136,71 @@ jobs:
   })
 })
 
+describe('what must not be done twice', () => {
+  const PAYS = `
+name: nightly
+jobs:
+  a: { run: 'echo a >> ran', deps: [b] }
+  b: { run: 'echo b >> ran; echo $$ > pid; while [ ! -f go ]; do sleep 0.03; done', idempotent: false }
+  other: { run: 'echo other >> ran; while [ ! -f go ]; do sleep 0.03; done' }
+`
+
+  it('is not repeated by the command that finds it lost, only by the next one', async () => {
+    const folder = inFolder({ 'flow.yaml': PAYS })
+    await killed(folder)
+    write(folder, 'go')
+    write(folder, 'flow.yaml', PAYS.replace('idempotent: false', 'idempotent: false, priority: 60'))
+    const found = await ax(RUN, folder)
+    expect(found.code).toBe(1)
+    expect(found.out).toContain('b was running when the process of this run died')
+    expect(found.out).toContain('OUTCOME_UNKNOWN')
+    expect(linesOf(folder, 'ran')).toContain('other')
+    expect(linesOf(folder, 'ran').filter((line) => line !== 'other')).toEqual(['b'])
+    expect((await ax(RUN, folder)).code).toBe(0)
+    expect(linesOf(folder, 'ran').slice(-2)).toEqual(['b', 'a'])
+  })
+
+  it('is not repeated by a command that takes the run over from one that has died', async () => {
+    const folder = inFolder({ 'flow.yaml': PAYS })
+    const owner = new Ax(RUN, folder)
+    await written(join(folder, 'pid'))
+    const second = new Ax(RUN, folder)
+    await second.seen(/only follows it/)
+    await kill(owner)
+    write(folder, 'go')
+    const { code, out } = await second.ended
+    expect(out).toContain('b was running when the process of this run died')
+    expect(code).toBe(1)
+    expect(linesOf(folder, 'ran').filter((line) => line === 'b')).toEqual(['b'])
+  })
+})
+
 describe('an edited file', () => {
+  it('changes nothing about the jobs that it leaves as they are', async () => {
+    const flow = `
+name: nightly
+jobs:
+  late: { run: 'echo late >> ran', delay: 1h }
+  b: { run: 'exit 1' }
+`
+    const folder = inFolder({ 'flow.yaml': flow })
+    const run = new Ax(RUN, folder)
+    await run.seen(/b +failed/)
+    run.child.kill('SIGINT')
+    await run.ended
+    write(folder, 'flow.yaml', flow.replace('exit 1', 'exit 2'))
+    const again = new Ax(RUN, folder)
+    await again.seen(/b +failed/)
+    again.child.kill('SIGINT')
+    await again.ended
+    const { sqliteStore } = await import('../../src/stores/sqlite/index.ts')
+    const store = sqliteStore(join(folder, '.ax', 'ax.db'))
+    const [late, b] = await store.get(['nightly#1/late', 'nightly#1/b'])
+    await store.close()
+    expect(late?.seq).toBeLessThan(b?.seq as number)
+    expect(b?.starts).toBe(1)
+  })
+
   it('fits if what has succeeded is unchanged: others change, come and go', async () => {
     const folder = inFolder({
       'flow.yaml': `
