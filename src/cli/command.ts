@@ -27,12 +27,13 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   process.stdout.on('error', () => {})
   const flow = toFlow(await load(file))
   const { concurrency, drain, fresh = false } = options
-  const { store, isDurable } = await openStore(options.store)
+  const { store, folder, isDurable } = await openStore(options.store)
   const screen = openScreen(options.json ? process.stderr : process.stdout, process.env)
   const interrupts = listenForInterrupts()
   try {
     const report = await runFlow(flow, {
       ...(concurrency === undefined ? {} : { concurrency }),
+      ...(folder === undefined ? {} : { storeFolder: folder }),
       ...{ store, isDurable, drain, fresh, screen, interrupts },
     })
     if (options.json) process.stdout.write(`${JSON.stringify(report, null, 2)}\n`)

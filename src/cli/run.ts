@@ -4,8 +4,8 @@
 import { rmSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { AxError } from '../core/errors.ts'
+import { join, relative, resolve } from 'node:path'
+import { AxError, isAxError } from '../core/errors.ts'
 import { hasEnded, type StoredJob } from '../core/job.ts'
 import { viewOf } from '../core/view.ts'
 import type { AxScheduler, Store } from '../index.ts'
@@ -33,6 +33,8 @@ import { endOfLog, startWatch } from './watch.ts'
 
 export interface RunOptions {
   readonly store: Store
+  /** Where the store is, if that is a place: flow files are known by their way from there. */
+  readonly storeFolder?: string
   /** The store outlives this process. */
   readonly isDurable: boolean
   /** Begin a new run, whatever became of the latest one. */
@@ -103,8 +105,7 @@ async function find(
   const { store } = options
   const lookout = await openLookout(store)
   try {
-    const { run, isNew } = await choose(lookout, flow, options)
-    const isTaken = await runsElsewhere(store, run)
+    const { run, isNew, isTaken } = await chosen(lookout, flow, options)
     // An edited file that does not fit is refused, and leaves all as it is.
     if (!isTaken && !isNew) planOf(flow, run, await jobsOf(store, run))
     return { run, isTaken }
@@ -113,17 +114,37 @@ async function find(
   }
 }
 
-/** The run that this call is about: the latest one, unless that is over, or a new one is wanted. */
-async function choose(
-  scheduler: AxScheduler,
+interface Choice {
+  readonly run: RunRef
+  readonly isNew: boolean
+}
+
+/** The run that this call is about, and whether another process runs it. */
+async function chosen(
+  lookout: AxScheduler,
   flow: Flow,
   options: RunOptions,
-): Promise<{ readonly run: RunRef; readonly isNew: boolean }> {
-  const { store, fresh, screen } = options
+): Promise<Choice & { readonly isTaken: boolean }> {
+  for (;;) {
+    const choice = await choose(lookout, flow, options)
+    try {
+      return { ...choice, isTaken: await runsElsewhere(options.store, choice.run) }
+    } catch (error) {
+      // Its time was over, and it has just been forgotten: then it is another one.
+      if (!isAxError(error, 'GONE')) throw error
+    }
+  }
+}
+
+/** The run that this call is about: the latest one, unless that is over, or a new one is wanted. */
+async function choose(scheduler: AxScheduler, flow: Flow, options: RunOptions): Promise<Choice> {
+  const { store, fresh, screen, storeFolder = '' } = options
+  const file = storeFolder === '' ? flow.file : relative(storeFolder, flow.file)
   await giveUpOld(scheduler, store)
   const latest = await latestRun(scheduler, flow.name)
   const isOver = latest === undefined || latest.head.status === 'success'
   if (latest !== undefined && !isOver && !fresh && !isGivenUp(latest.head)) {
+    refuseOtherFile(latest.run, file, storeFolder)
     return { run: latest.run, isNew: false }
   }
   if (latest !== undefined && !isOver) {
@@ -133,7 +154,20 @@ async function choose(
     await giveUp(scheduler, store, latest.run)
     await released(latest.run, options)
   }
-  return { run: await newRun(scheduler, flow.name, latest?.run.number ?? 0), isNew: true }
+  const run = await newRun(scheduler, flow.name, latest?.run.number ?? 0, file)
+  // Another call may have begun it at this very moment.
+  refuseOtherFile(run, file, storeFolder)
+  return { run, isNew: true }
+}
+
+/** Two files of one name are two flows: what one has done is not done for the other. */
+function refuseOtherFile(run: RunRef, file: string, storeFolder: string): void {
+  if (run.file === undefined || run.file === file) return
+  const text =
+    `Run ${run.number} of ${run.flow} is not finished, and another file has begun it: ` +
+    `${resolve(storeFolder, run.file)}. Give this flow a 'name:' of its own, or give that run ` +
+    'up with --fresh.'
+  throw new AxError('INVALID_JOB', text, { run: run.number, file: run.file })
 }
 
 /** Waits until no process holds a job of the run, and ends what a process that died has left. */
@@ -316,9 +350,8 @@ async function reportJobs(
   flow: Flow,
   isInterrupted: boolean,
 ): Promise<JobReport[]> {
-  const run = { id: view.prefix.slice(0, -1) } as RunRef
   const reports: JobReport[] = []
-  for (const job of await jobsOf(store, run)) {
+  for (const job of await jobsOf(store, { id: view.prefix.slice(0, -1) })) {
     const reason = hasEnded(job.status) ? undefined : await whyOpen(job.id)
     reports.push(reportJob(viewOf(job), view, reason))
   }

@@ -1,7 +1,7 @@
 // Owns which store a command works on: what `--store` takes, and the file that is the default.
 // May never fall back to another store than the one that was asked for.
 
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir, realpath, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { AxError } from '../core/errors.ts'
 import { memoryStore, type Store } from '../index.ts'
@@ -14,6 +14,8 @@ const SUPPORTED = `'memory', or a file such as ${DEFAULT_STORE}`
 
 export interface OpenedStore {
   readonly store: Store
+  /** The folder of its file. */
+  readonly folder?: string
   /** It outlives this process: what is left of a run can be resumed. */
   readonly isDurable: boolean
 }
@@ -31,7 +33,7 @@ export async function openStore(given: string | undefined): Promise<OpenedStore>
   silenceSqlite()
   const store = sqliteStore(file)
   await store.open()
-  return { store, isDurable: true }
+  return { store, folder: await realpath(dirname(file)), isDurable: true }
 }
 
 /** What is in it is of this machine: nobody means to commit it. */

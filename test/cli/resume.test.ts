@@ -175,6 +175,25 @@ jobs:
   })
 })
 
+describe('another file of the same name', () => {
+  it('is not taken for the one that began a run, which is told with what helps', async () => {
+    const jobs = "jobs: { a: { run: 'echo a >> ran' }, b: { run: 'exit 1' } }"
+    const folder = inFolder({ 'flow.yaml': jobs, 'sub/flow.yaml': jobs, 'sub/named.yaml': '' })
+    expect((await ax(RUN, folder)).code).toBe(1)
+    const refused = await ax(['run', 'sub/flow.yaml'], folder)
+    expect(refused.code).toBe(2)
+    expect(refused.err).toContain('Run 1 of flow is not finished, and another file has begun it: /')
+    expect(refused.err).toContain("/flow.yaml. Give this flow a 'name:' of its own, or ")
+    expect(existsSync(join(folder, 'sub', 'ran'))).toBe(false)
+    write(folder, 'sub/named.yaml', `name: sub\n${jobs}`)
+    expect((await ax(['run', 'sub/named.yaml'], folder)).code).toBe(1)
+    expect(linesOf(folder, 'sub/ran')).toEqual(['a'])
+    const fresh = await ax(['run', 'sub/flow.yaml', '--fresh'], folder)
+    expect(fresh.out).toContain('Giving up run 1 of flow')
+    expect(linesOf(folder, 'sub/ran')).toEqual(['a', 'a'])
+  })
+})
+
 describe('an edited file', () => {
   it('changes nothing about the jobs that it leaves as they are', async () => {
     const flow = `
