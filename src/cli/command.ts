@@ -37,8 +37,10 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
       ...{ store, isDurable, drain, fresh, screen, interrupts },
     })
     if (options.json) process.stdout.write(`${JSON.stringify(report, null, 2)}\n`)
-    else screen.print([...(screen.isLive ? [] : ['']), ...endLines(report, screen.look())])
+    else if (report.takenAway === undefined)
+      screen.print([...(screen.isLive ? [] : ['']), ...endLines(report, screen.look())])
     if (report.ok) return EXIT.success
+    if (report.takenAway !== undefined) process.stderr.write(`${report.takenAway}\n`)
     return report.interrupted ? EXIT.interrupted : EXIT.failed
   } finally {
     screen.end()

@@ -17,6 +17,8 @@ export interface RunReport {
   readonly interrupted: boolean
   /** The same command goes on with what is left. */
   readonly resumable: boolean
+  /** Why the run is no longer run by the process that reports. */
+  readonly takenAway?: string
   readonly ms: number
   readonly jobs: readonly JobReport[]
 }

@@ -50,6 +50,9 @@ export interface RunOptions {
 /** Between two looks at a run that another process runs. */
 const LOOK_MS = 100
 
+/** What keeps a job from running also when its run goes on. */
+const LASTING = ['lane', 'unknown-dependency', 'paused', 'breaker', 'suspect']
+
 /** Waiting for less than this needs no explanation. */
 const PATIENCE_MS = 1_000
 
@@ -235,19 +238,24 @@ async function carryOut(
     options.start({ flow, run, view, scratch })
     await untilOver(runner, watch, interrupts, options.drain, signal)
     const interrupted = interrupts.drain.aborted
-    if (interrupted && runner.running > 0) await scheduler.close({ drainMs: 0 })
+    const isTaken = signal.aborted && !interrupted
+    if (isTaken && runner.running > 0) watch.notice(takenNotice(run, runner.running))
+    // The jobs of a run that was taken away are those of another process by now.
+    const isCut = isTaken || (interrupted && runner.running > 0)
+    if (isCut) await scheduler.close({ drainMs: 0 })
     else await released(run, options)
     await watch.end()
-    if (signal.aborted && !interrupted) throw await takenAway(store, run)
-    const jobs = await reportJobs(reader, store, view, flow, interrupted)
+    const takenAway = isTaken ? await whyTaken(store, run) : undefined
+    const fixed = isTaken ? 'The run is no longer run here.' : undefined
+    const jobs = await reportJobs(reader, store, view, flow, interrupted, fixed)
     const ok = jobs.every(({ state }) => state === 'success')
     const isOpen = jobs.some(({ state }) => !hasEnded(state))
     if (ok) owned.end()
     else if (!isOpen) owned.end(failure(jobs))
-    const resumable = options.isDurable && !ok
+    const resumable = options.isDurable && !ok && !isTaken
     const how = { resumed, followed: false, ok, interrupted, resumable }
     const told = { flow: flow.name, run: run.number, ...how, ms: Date.now() - startedAt, jobs }
-    return { ok, isOpen, told }
+    return { ok, isOpen, told: takenAway === undefined ? told : { ...told, takenAway } }
   } finally {
     await watch.end()
     await reader.close({ drainMs: 0 })
@@ -286,13 +294,16 @@ function resumingNotice(run: RunRef, { rows, counts }: View): string {
 }
 
 /** Who has taken the run away from this process: somebody who started over, or time. */
-async function takenAway(store: Store, run: RunRef): Promise<AxError> {
+async function whyTaken(store: Store, run: RunRef): Promise<string> {
   const isOver = isGivenUp(viewOf(await headOf(store, run)))
   const why = isOver
     ? 'it was given up by another process, which started over'
     : 'this process was stopped for so long that another one has taken it over'
-  const text = `Run ${run.number} of ${run.flow} is no longer run here: ${why}.`
-  return new AxError('LEASE_LOST', text, { run: run.number })
+  return `Run ${run.number} of ${run.flow} is no longer run here: ${why}.`
+}
+
+function takenNotice(run: RunRef, running: number): string {
+  return `Run ${run.number} of ${run.flow} was taken away: aborting ${jobCount(running)}.`
 }
 
 function failure(reports: readonly JobReport[]): AxError {
@@ -349,6 +360,7 @@ async function reportJobs(
   view: View,
   flow: Flow,
   isInterrupted: boolean,
+  fixed?: string,
 ): Promise<JobReport[]> {
   const reports: JobReport[] = []
   for (const job of await jobsOf(store, { id: view.prefix.slice(0, -1) })) {
@@ -360,7 +372,10 @@ async function reportJobs(
   return reports.sort((a, b) => placeOf(a) - placeOf(b))
 
   async function whyOpen(id: string): Promise<string> {
-    if (isInterrupted) return 'The run was interrupted.'
-    return reasonOf(view, (await scheduler.explain(id)).text)
+    if (fixed !== undefined) return fixed
+    const { reason, text } = await scheduler.explain(id)
+    if (!isInterrupted) return reasonOf(view, text)
+    const interrupted = 'The run was interrupted.'
+    return LASTING.includes(reason) ? `${interrupted} It ${reasonOf(view, text)}` : interrupted
   }
 }

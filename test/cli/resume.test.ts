@@ -363,15 +363,17 @@ describe('--fresh', () => {
 
   it('takes the run away from a process that runs it, which says so and ends with 1', async () => {
     const folder = inFolder({ 'flow.yaml': WAITS })
-    const first = new Ax(RUN, folder)
+    const first = new Ax([...RUN, '--json'], folder)
     await written(join(folder, 'pid'))
     const command = read(folder, 'pid')
     const fresh = new Ax([...RUN, '--fresh'], folder)
-    const { code, err } = await first.ended
-    expect(err).toBe(
-      'Run 1 of nightly is no longer run here: it was given up by another process, which started over.\n',
-    )
-    expect(code).toBe(1)
+    const ended = await first.ended
+    const why =
+      'Run 1 of nightly is no longer run here: it was given up by another process, which started over.'
+    expect(ended.err).toContain('Run 1 of nightly was taken away: aborting 1 job.\n')
+    expect(ended.err.endsWith(`\n${why}\n`)).toBe(true)
+    expect(reportOf(ended)).toMatchObject({ run: 1, ok: false, resumable: false, takenAway: why })
+    expect(ended.code).toBe(1)
     await gone(command)
     write(folder, 'go')
     expect((await fresh.ended).code).toBe(0)
