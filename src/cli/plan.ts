@@ -36,7 +36,10 @@ export function planOf(
   }
   const changed = wanted.filter(([id, job]) => isOpen(id) && !kept.has(id) && hasChanged(id, job))
   const replaced = changed.map(([id]) => id).filter((id) => known.has(id))
-  const dropped = [...known.keys()].filter((id) => isOpen(id) && !ids.has(id))
+  const dropped = [
+    ...[...known.keys()].filter((id) => isOpen(id) && !ids.has(id)),
+    ...stored.filter((job) => isOrphan(flow, job, run)).map(({ id }) => id),
+  ]
   return {
     submit: changed.map(([, job]) => toInput(flow, job, run)),
     replaces: [...replaced, ...dropped],
@@ -47,6 +50,12 @@ export function planOf(
 function isOfFile(job: StoredJob, run: RunRef): boolean {
   const name = job.id.slice(run.prefix.length)
   return job.type === typeOf(run.flow, name) && isDefinition(payloadOf(job))
+}
+
+/** One that a function has submitted, of a type that the file has no more: nobody could run it. */
+function isOrphan(flow: Flow, job: StoredJob, run: RunRef): boolean {
+  if (job.status === 'success' || isOfFile(job, run)) return false
+  return flow.jobs.every(({ name }) => typeOf(flow.name, name) !== job.type)
 }
 
 function refuseMisfit(flow: Flow, run: RunRef, known: ReadonlyMap<string, StoredJob>): void {

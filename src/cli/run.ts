@@ -12,6 +12,7 @@ import type { AxScheduler, Store } from '../index.ts'
 import { reviveAll, untoldNotice, untoldOf } from './again.ts'
 import { aborted, type Execution, openRunner, type Runner, untilOver } from './execute.ts'
 import type { Flow } from './flow.ts'
+import { whyHeld } from './held.ts'
 import type { Interrupts } from './interrupts.ts'
 import { nap, type Ownership, openLookout, openReader, own, runsElsewhere } from './owner.ts'
 import { planOf } from './plan.ts'
@@ -28,7 +29,7 @@ import {
   type RunRef,
 } from './runs.ts'
 import { endLeftOver } from './shell.ts'
-import { byName, nameOf, newView, reasonOf, seed, type View } from './view.ts'
+import { byName, nameOf, newView, seed, type View } from './view.ts'
 import { endOfLog, startWatch } from './watch.ts'
 
 export interface RunOptions {
@@ -49,9 +50,6 @@ export interface RunOptions {
 
 /** Between two looks at a run that another process runs. */
 const LOOK_MS = 100
-
-/** What keeps a job from running also when its run goes on. */
-const LASTING = ['lane', 'unknown-dependency', 'paused', 'breaker', 'suspect']
 
 /** Waiting for less than this needs no explanation. */
 const PATIENCE_MS = 1_000
@@ -233,7 +231,7 @@ async function carryOut(
   const view = viewOfRun(flow, run, await jobsOf(store, run), startedAt)
   if (resumed) screen.print([resumingNotice(run, view)])
   const reader = openReader(store)
-  const watch = startWatch(reader, view, screen, after, scheduler)
+  const watch = startWatch(reader, store, view, screen, after, scheduler)
   try {
     options.start({ flow, run, view, scratch })
     await untilOver(runner, watch, interrupts, options.drain, signal)
@@ -324,7 +322,7 @@ async function follow(
   const after = await endOfLog(store)
   const view = viewOfRun(flow, run, await jobsOf(store, run), startedAt)
   screen.print([followingNotice(run)])
-  const watch = startWatch(scheduler, view, screen, after)
+  const watch = startWatch(scheduler, store, view, screen, after)
   try {
     const leave = aborted(interrupts.drain)
     let head = await headOf(store, run)
@@ -373,9 +371,8 @@ async function reportJobs(
 
   async function whyOpen(id: string): Promise<string> {
     if (fixed !== undefined) return fixed
-    const { reason, text } = await scheduler.explain(id)
-    if (!isInterrupted) return reasonOf(view, text)
-    const interrupted = 'The run was interrupted.'
-    return LASTING.includes(reason) ? `${interrupted} It ${reasonOf(view, text)}` : interrupted
+    const { text, isLasting } = await whyHeld(scheduler, store, view, id)
+    if (!isInterrupted) return text
+    return isLasting ? `The run was interrupted. It ${text}` : 'The run was interrupted.'
   }
 }

@@ -175,6 +175,28 @@ jobs:
   })
 })
 
+describe('a lane', () => {
+  it('that a stopped run keeps is named, with the run and what to do', async () => {
+    const job = "{ run: 'echo $$ > pid; while [ ! -f go ]; do sleep 0.03; done', exclusive: disk }"
+    const folder = inFolder({
+      'flow.yaml': `jobs: { a: ${job} }`,
+      'two.yaml': `jobs: { b: ${job} }`,
+    })
+    await killed(folder)
+    const other = new Ax(['run', 'two.yaml'], folder)
+    await other.seen(
+      /b waits for its lane "disk", which flow#1\/a keeps, and no process runs run flow#1: finish it with the command that began it/,
+    )
+    other.child.kill('SIGINT')
+    const { code, out } = await other.ended
+    expect(code).toBe(130)
+    expect(out).toContain('The run was interrupted. It waits for its lane "disk"')
+    write(folder, 'go')
+    expect((await ax(RUN, folder)).code).toBe(0)
+    expect((await ax(['run', 'two.yaml'], folder)).code).toBe(0)
+  })
+})
+
 describe('another file of the same name', () => {
   it('is not taken for the one that began a run, which is told with what helps', async () => {
     const jobs = "jobs: { a: { run: 'echo a >> ran' }, b: { run: 'exit 1' } }"
@@ -400,6 +422,24 @@ describe('a new run', () => {
 })
 
 describe('a module', () => {
+  it('is refused a job that nobody could run, and drops those whose type has left it', async () => {
+    const flow = (page: string, type: string) => `export default { name: 'crawl', jobs: {
+      split: { run: ({ submit }) => submit({ id: 'p1', type: '${type}' }).then(() => null) },
+      ${page}
+    } }`
+    const page = "page: { run: () => { throw new Error('no') } },"
+    const folder = inFolder({ 'flow.mjs': flow(page, 'pgae') })
+    const refused = await ax(['run', 'flow.mjs'], folder)
+    expect(refused.out).toContain('got "pgae". Did you mean \'page\'?')
+    expect(refused.code).toBe(1)
+    write(folder, 'flow.mjs', flow(page, 'page'))
+    expect((await ax(['run', 'flow.mjs', '--fresh'], folder)).code).toBe(1)
+    write(folder, 'flow.mjs', flow("more: { run: 'true' },", 'page'))
+    const report = reportOf(await ax(['run', 'flow.mjs', '--json'], folder))
+    expect(report).toMatchObject({ resumed: true, ok: true })
+    expect(report.jobs.map(({ name }) => name)).toEqual(['split', 'more'])
+  })
+
   it('is resumed too, with functions that submit jobs by the names of the flow', async () => {
     const folder = inFolder({
       'flow.mjs': `
