@@ -28,6 +28,10 @@ export async function openStore(given: string | undefined): Promise<OpenedStore>
   if (given === 'memory') return { store: memoryStore(), isDurable: false }
   const scheme = /^([a-z][a-z0-9+.-]+):\/\//i.exec(given ?? '')?.[1]
   if (scheme !== undefined) throw unsupported(given as string, scheme)
+  if (given?.trim() === '') {
+    const text = `--store is empty. It takes ${SUPPORTED}.`
+    throw new AxError('INVALID_OPTION', text, { option: '--store', value: given })
+  }
   const file = given ?? DEFAULT_STORE
   if (given === undefined) await makeFolder(dirname(file))
   silenceSqlite()
@@ -40,16 +44,24 @@ export async function openStore(given: string | undefined): Promise<OpenedStore>
 async function makeFolder(folder: string): Promise<void> {
   try {
     await mkdir(folder, { recursive: true })
-    await writeFile(join(folder, '.gitignore'), '*\n', { flag: 'wx' })
+    await ignoreForGit(folder)
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
-    if (code === 'EEXIST') return
+    const why = code === 'EEXIST' ? 'there is a file of that name' : message
     throw new AxError(
       'STORE_UNAVAILABLE',
-      `The folder '${folder}' for the store cannot be made here: ${message}. ` +
+      `The folder '${folder}' for the store cannot be made here: ${why}. ` +
         'Name a file elsewhere with --store FILE.',
       { retryable: false, cause: error },
     )
+  }
+}
+
+async function ignoreForGit(folder: string): Promise<void> {
+  try {
+    await writeFile(join(folder, '.gitignore'), '*\n', { flag: 'wx' })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   }
 }
 
@@ -64,7 +76,7 @@ function unsupported(value: string, scheme: string): AxError {
 
 /** An address may have a password in it, and messages end up in logs. */
 function hidden(address: string): string {
-  return address.replace(/\/\/[^@/]*@/, '//***@')
+  return address.replace(/\/\/.*@/s, '//***@').replace(/\?.*/s, '?***')
 }
 
 /** Node says of its own SQLite that it is experimental, on every start, to people who run jobs. */

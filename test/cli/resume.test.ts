@@ -5,7 +5,9 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { prepare } from '../../scripts/prepare.mjs'
+import { changesOf, definitionOf } from '../../src/cli/definition.ts'
 import type { RunReport } from '../../src/cli/report.ts'
+import type { Work } from '../../src/cli/work.ts'
 import { Ax, ax, type Ended, folderOf, gone, written } from './helpers.ts'
 
 beforeAll(prepare, 120_000)
@@ -315,6 +317,34 @@ jobs:
   })
 })
 
+describe('the difference that is told', () => {
+  const long = (end: string) => `echo ${'x'.repeat(120)} ${end}`
+  const request = (more: object) => ({
+    kind: 'http' as const,
+    request: { url: 'http://a/', method: 'POST', headers: {}, body: 1, expect: undefined, ...more },
+  })
+  const command = (text: string) => ({ kind: 'run' as const, command: text })
+  const call = (body: () => unknown) => ({ kind: 'call' as const, call: body })
+  it.each<[string, Work, Work, string[]]>([
+    ['a body', request({}), request({ body: 2 }), ['http "POST http://a/": its body has changed']],
+    ['headers', request({}), request({ headers: { token: 'new' }, expect: [201] }), []],
+    ['a function', call(() => 1), call(() => 2), ['the text of its function has changed']],
+    ['white space', command('a  b'), command('a b'), ['run "a b": its white space has changed']],
+    [
+      'the end of a long command',
+      command(long('1')),
+      command(long('2')),
+      [`run "...${'x'.repeat(19)} 1" -> run "...${'x'.repeat(19)} 2"`],
+    ],
+    ['another kind', command('a'), call(() => 1), ['run "a" -> a function']],
+  ])('of %s can be seen, if it matters', (_, was, is, told) => {
+    const job = { name: 'a', deps: [], depMode: undefined, pool: 'default', settings: {} }
+    expect(
+      changesOf(definitionOf({ ...job, work: was }), definitionOf({ ...job, work: is })),
+    ).toEqual(told)
+  })
+})
+
 describe('a second call', () => {
   it('follows a run that is running, starts nothing, and ends as the run does', async () => {
     const folder = inFolder({ 'flow.yaml': WAITS.replace('cat', 'exit 7; cat') })
@@ -514,6 +544,24 @@ describe('--store', () => {
     expect(err).not.toContain('secret')
     expect(code).toBe(2)
     expect(existsSync(join(folder, 'started'))).toBe(false)
+  })
+
+  it('says so where its folder is a file, or its name is empty, and tells no password', async () => {
+    const folder = inFolder({ 'flow.yaml': 'jobs: { a: { sleep: 1ms } }', '.ax': 'x' })
+    const file = await ax(RUN, folder)
+    expect(file.err).toContain(
+      "The folder '.ax' for the store cannot be made here: there is a file",
+    )
+    const inFile = await ax([...RUN, '--store', 'flow.yaml/ax.db'], folder)
+    expect(inFile.err).toContain('flow.yaml is a file, and no folder to have one in.')
+    const empty = await ax([...RUN, '--store', ''], folder)
+    expect(empty.err).toContain('--store is empty.')
+    const secret = await ax(
+      [...RUN, '--store', 'postgres://u:s3/cr@et@h/db?password=s4cret'],
+      folder,
+    )
+    expect(secret.err).toContain('--store postgres://***@h/db?*** cannot be used')
+    expect([file, inFile, empty, secret].map(({ code }) => code)).toEqual([2, 2, 2, 2])
   })
 
   it('says what to do where Node.js has no SQLite and libsql is not installed', async () => {
