@@ -267,6 +267,10 @@ function checkDep(
   names: readonly string[],
 ): FlowDep | undefined {
   const isText = typeof value === 'string'
+  const isUnquoted = !isText && names.includes(String(value))
+  if (isUnquoted) {
+    return check.report(path, `${showPath(path)} must be a text: put quotes around ${show(value)}.`)
+  }
   const what = "a job's name, or an object such as '{ id: ..., on: end }'"
   const given = isText ? { id: value } : check.object(path, value, what)
   if (given === undefined) return undefined

@@ -36,9 +36,9 @@ export async function noteOf({ pid, mark }: Group): Promise<string> {
  * Answers true if there was something. Nothing happens on another machine, or on Windows, where
  * commands have no groups.
  *
- * The leader has to have begun at the instant that was written down, or, on Linux, any member of the
- * group to carry the mark in its environment. Elsewhere, if the leader has ended, its children are
- * let be.
+ * The leader has to have begun at the instant that was written down, or, on Linux, any member of
+ * the group to carry the mark in its environment. Elsewhere, if the leader has ended, its children
+ * are let be.
  */
 export async function endGroup(note: string | undefined): Promise<boolean> {
   const [, pid, host, began, mark] = NOTE.exec(note ?? '') ?? []

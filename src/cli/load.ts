@@ -43,7 +43,9 @@ export async function load(file: string): Promise<Source> {
   const kind = KINDS[extname(path).toLowerCase()]
   const text = await read(file, path)
   if (kind === undefined) {
-    throw fault(file, 'A flow is a file that ends in .yaml, .yml, .json, .js, .mjs or .ts.')
+    const endings = Object.keys(KINDS)
+    const last = endings.pop()
+    throw fault(file, `A flow is a file that ends in ${endings.join(', ')} or ${last}.`)
   }
   const folder = dirname(path)
   const common = { file, path: await realpath(path), folder, title: basename(path, extname(path)) }
@@ -126,7 +128,10 @@ function parse(text: string) {
     stringKeys: true,
   })
   const problems: Problem[] = [...document.errors, ...document.warnings].map((each) => ({
-    text: `${each.message.replace(/\.?$/, '.')}`,
+    text:
+      each.code === 'MULTIPLE_DOCS'
+        ? 'Another document begins here, and a flow is one. Leave it out, or give it its own file.'
+        : each.message.replace(/\.?$/, '.'),
     place: showPlace(lines, each.pos[0]),
   }))
   return { document, problems, where: locator(document, lines) }

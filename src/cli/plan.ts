@@ -16,8 +16,9 @@ export interface Plan {
 
 /**
  * A run fits a flow if its jobs that have succeeded do what they did then, after the same ones. All
- * others that have changed take the definition that they have now, but for those in `kept`; new ones
- * are added, removed ones dropped. Throws INVALID_JOB, with the differences, if it does not fit.
+ * others that have changed take the definition that they have now, but for those in `kept`; new
+ * ones are added, removed ones dropped. Throws INVALID_JOB, with the differences, if it does not
+ * fit.
  */
 export function planOf(
   flow: Flow,

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join, relative, resolve } from 'node:path'
 import { AxError, isAxError } from '../core/errors.ts'
 import { hasEnded, type StoredJob } from '../core/job.ts'
+import { isSuspect } from '../core/suspect.ts'
 import { viewOf } from '../core/view.ts'
 import type { AxScheduler, Store } from '../index.ts'
 import { reviveAll, untoldNotice, untoldOf } from './again.ts'
@@ -277,7 +278,14 @@ async function prepare(
   await reviveAll(scheduler, options.store, run, untold, context.signal)
   const names = [...untold].map((id) => nameOf(run, id))
   if (names.length > 0) options.screen.print([untoldNotice(names)])
+  const suspects = found.filter((job) => !hasEnded(job.status) && isSuspect(job)).length
+  if (suspects > 1) options.screen.print([suspectNotice(suspects)])
   return found.length > 0
+}
+
+function suspectNotice(count: number): string {
+  const why = 'were running at two crashes, and one of them may be the cause'
+  return `${jobCount(count)} ${why}: they run one at a time until they have succeeded.`
 }
 
 function viewOfRun(flow: Flow, run: RunRef, jobs: readonly StoredJob[], startedAt: number): View {

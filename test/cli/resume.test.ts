@@ -177,6 +177,23 @@ jobs:
   })
 })
 
+describe('after two crashes', () => {
+  it('what was running both times runs one at a time, and that is said', async () => {
+    const job = (name: string) =>
+      `{ run: 'echo ${name} >> ran; while [ ! -f go ]; do sleep 0.03; done; mkdir alone && sleep 0.2 && rmdir alone' }`
+    const folder = inFolder({ 'flow.yaml': `jobs: { a: ${job('a')}, b: ${job('b')} }` })
+    for (const starts of [2, 4]) {
+      const run = new Ax(RUN, folder)
+      while (linesOf(folder, 'ran').length < starts) await new Promise((r) => setTimeout(r, 10))
+      await kill(run)
+    }
+    write(folder, 'go')
+    const { code, out } = await ax(RUN, folder)
+    expect(out).toContain('2 jobs were running at two crashes, and one of them may be the cause: ')
+    expect(code).toBe(0)
+  })
+})
+
 describe('a lane', () => {
   it('that a stopped run keeps is named, with the run and what to do', async () => {
     const job = "{ run: 'echo $$ > pid; while [ ! -f go ]; do sleep 0.03; done', exclusive: disk }"
