@@ -533,7 +533,7 @@ describe('a module', () => {
     await ax(['run', 'flow.mjs'], folder)
     write(folder, 'flow.mjs', flow('2'))
     const { code, err } = await ax(['run', 'flow.mjs'], folder)
-    expect(err).toContain('\n  a: a function -> a function\n')
+    expect(err).toContain('\n  a: the text of its function has changed\n')
     expect(code).toBe(2)
   })
 })
