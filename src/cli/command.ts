@@ -27,17 +27,20 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   process.stdout.on('error', () => {})
   const flow = toFlow(await load(file))
   const { concurrency, drain, fresh = false } = options
-  const { store, isDurable } = await openStore(options.store)
+  const { store, folder, isDurable } = await openStore(options.store)
   const screen = openScreen(options.json ? process.stderr : process.stdout, process.env)
   const interrupts = listenForInterrupts()
   try {
     const report = await runFlow(flow, {
       ...(concurrency === undefined ? {} : { concurrency }),
+      ...(folder === undefined ? {} : { storeFolder: folder }),
       ...{ store, isDurable, drain, fresh, screen, interrupts },
     })
     if (options.json) process.stdout.write(`${JSON.stringify(report, null, 2)}\n`)
-    else screen.print([...(screen.isLive ? [] : ['']), ...endLines(report, screen.look())])
+    else if (report.takenAway === undefined)
+      screen.print([...(screen.isLive ? [] : ['']), ...endLines(report, screen.look())])
     if (report.ok) return EXIT.success
+    if (report.takenAway !== undefined) process.stderr.write(`${report.takenAway}\n`)
     return report.interrupted ? EXIT.interrupted : EXIT.failed
   } finally {
     screen.end()

@@ -3,6 +3,7 @@
 
 import { randomBytes } from 'node:crypto'
 import { AxError } from '../core/errors.ts'
+import { nearest, show } from '../core/options.ts'
 import type { JobContext, JobInput, PoolOptions, SubmitOptions, TypePolicy } from '../core/types.ts'
 import { AxScheduler, type Store } from '../index.ts'
 import { systemRuntime } from '../kit/runtime.ts'
@@ -123,6 +124,10 @@ function ofRun(job: JobInput, { flow, run }: Execution): JobInput {
   const idOf = (id: string) => (id.startsWith(run.prefix) ? id : run.prefix + id)
   const { id, deps, type, pool } = job
   const isNamed = flow.jobs.some((each) => each.name === type)
+  if (!isNamed && job.execute === undefined) refuseType(type, flow)
+  if (pool !== undefined && pool !== DEFAULT_POOL && !Object.hasOwn(flow.pools, pool)) {
+    throw new AxError('INVALID_JOB', `The flow has no pool ${show(pool)}.`, { retryable: false })
+  }
   return {
     ...job,
     flow: run.id,
@@ -137,6 +142,17 @@ function ofRun(job: JobInput, { flow, run }: Execution): JobInput {
         }
       : {}),
   }
+}
+
+/** Nobody could run it, and the run would wait for it. */
+function refuseType(type: unknown, flow: Flow): never {
+  const names = flow.jobs.map(({ name }) => name)
+  const near = typeof type === 'string' ? nearest(type, names) : undefined
+  const hint = near === undefined ? '' : ` Did you mean '${near}'?`
+  const text =
+    `A submitted job needs as its type the name of a job of the flow, got ${show(type)}.${hint} ` +
+    "With --store memory it may bring its own 'execute' instead."
+  throw new AxError('INVALID_JOB', text, { retryable: false })
 }
 
 /** Until nothing can happen any more, or the run has been told to stop and has been aborted. */

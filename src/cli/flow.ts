@@ -13,6 +13,8 @@ import { checkWork, type Work, workKeys } from './work.ts'
 
 export interface Flow {
   readonly name: string
+  /** Its file, absolute. */
+  readonly file: string
   /** Where its commands run. */
   readonly folder: string
   readonly pools: Readonly<Record<string, PoolOptions>>
@@ -105,7 +107,8 @@ function checkFlow(check: Checker, source: Source): Flow | undefined {
   const poolNames = [DEFAULT_POOL, ...Object.keys(pools)]
   const defaults = checkDefaults(check, given.defaults, poolNames)
   const jobs = checkJobs(check, given.jobs, poolNames, defaults)
-  return flow === undefined ? undefined : { name: flow, folder: source.folder, pools, jobs }
+  const { path: file, folder } = source
+  return flow === undefined ? undefined : { name: flow, file, folder, pools, jobs }
 }
 
 function checkPools(check: Checker, value: unknown): Record<string, PoolOptions> {
@@ -264,6 +267,10 @@ function checkDep(
   names: readonly string[],
 ): FlowDep | undefined {
   const isText = typeof value === 'string'
+  const isUnquoted = !isText && names.includes(String(value))
+  if (isUnquoted) {
+    return check.report(path, `${showPath(path)} must be a text: put quotes around ${show(value)}.`)
+  }
   const what = "a job's name, or an object such as '{ id: ..., on: end }'"
   const given = isText ? { id: value } : check.object(path, value, what)
   if (given === undefined) return undefined

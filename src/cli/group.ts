@@ -36,8 +36,9 @@ export async function noteOf({ pid, mark }: Group): Promise<string> {
  * Answers true if there was something. Nothing happens on another machine, or on Windows, where
  * commands have no groups.
  *
- * On Linux a member of the group has to carry the mark in its environment. Elsewhere the leader has
- * to have begun at the instant that was written down; if it has ended, its children are let be.
+ * The leader has to have begun at the instant that was written down, or, on Linux, any member of
+ * the group to carry the mark in its environment. Elsewhere, if the leader has ended, its children
+ * are let be.
  */
 export async function endGroup(note: string | undefined): Promise<boolean> {
   const [, pid, host, began, mark] = NOTE.exec(note ?? '') ?? []
@@ -61,8 +62,11 @@ async function isGone(group: Group, ms: number): Promise<boolean> {
 }
 
 async function isOurs({ pid, mark }: Group, began: string): Promise<boolean> {
-  if (process.platform !== 'linux') return began !== '' && (await beginningOf(pid)) === began
-  return membersOf(pid).some((member) => textOf(`/proc/${member}/environ`).includes(mark))
+  const hasBegunThen = began !== '' && (await beginningOf(pid)) === began
+  if (process.platform !== 'linux') return hasBegunThen
+  const members = membersOf(pid)
+  if (hasBegunThen && members.includes(pid)) return true
+  return members.some((member) => textOf(`/proc/${member}/environ`).includes(mark))
 }
 
 /** Members that have ended, and that nobody has asked about yet, do not run. */

@@ -5,6 +5,7 @@ import { AxError } from '../core/errors.ts'
 import { clip, integer, oneOf, refuseValue, show } from '../core/options.ts'
 import type { JobContext } from '../core/types.ts'
 import type { Checker, Reader } from './check.ts'
+import { marked } from './mark.ts'
 import { type Path, showPath } from './problems.ts'
 import { MAX_OUTPUT, parse } from './shell.ts'
 
@@ -94,10 +95,13 @@ export async function request(wanted: Request, context: JobContext): Promise<unk
   }
 }
 
-function toInit({ method, headers: given, body }: Request, context: JobContext): RequestInit {
+function toInit(wanted: Request, context: JobContext): RequestInit {
+  const { method, url, headers: given, body } = wanted
   const headers = new Headers(given)
   if (method !== 'GET' && method !== 'HEAD' && !headers.has('idempotency-key')) {
-    headers.set('idempotency-key', encodeURIComponent(context.idempotencyKey))
+    // Servers refuse a key that comes again with another request.
+    const key = `${context.idempotencyKey}:${marked([method, url, body ?? null])}`
+    headers.set('idempotency-key', encodeURIComponent(key))
   }
   if (body === undefined) return { method, headers, signal: context.signal }
   const isText = typeof body === 'string'

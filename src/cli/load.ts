@@ -1,7 +1,7 @@
 // Owns the way from a path to what a flow file says, and where in the file it says so.
 // May never judge what the file says: that is for flow.ts.
 
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir, readFile, realpath } from 'node:fs/promises'
 import { basename, dirname, extname, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { type Document, isAlias, isMap, isNode, isSeq, LineCounter, parseDocument } from 'yaml'
@@ -12,6 +12,8 @@ import { FlowFault, type Path, type Place, type Problem } from './problems.ts'
 export interface Source {
   /** As the user named it. */
   readonly file: string
+  /** Where it really is, absolute, whatever links lead there. */
+  readonly path: string
   /** The folder it is in, absolute. */
   readonly folder: string
   /** The file's name without its ending: what a flow is called that has no name. */
@@ -41,10 +43,12 @@ export async function load(file: string): Promise<Source> {
   const kind = KINDS[extname(path).toLowerCase()]
   const text = await read(file, path)
   if (kind === undefined) {
-    throw fault(file, 'A flow is a file that ends in .yaml, .yml, .json, .js, .mjs or .ts.')
+    const endings = Object.keys(KINDS)
+    const last = endings.pop()
+    throw fault(file, `A flow is a file that ends in ${endings.join(', ')} or ${last}.`)
   }
   const folder = dirname(path)
-  const common = { file, folder, title: basename(path, extname(path)) }
+  const common = { file, path: await realpath(path), folder, title: basename(path, extname(path)) }
   if (kind === 'module') {
     return { ...common, ...NOWHERE, value: await fromModule(file, path), isModule: true }
   }
@@ -124,7 +128,10 @@ function parse(text: string) {
     stringKeys: true,
   })
   const problems: Problem[] = [...document.errors, ...document.warnings].map((each) => ({
-    text: `${each.message.replace(/\.?$/, '.')}`,
+    text:
+      each.code === 'MULTIPLE_DOCS'
+        ? 'Another document begins here, and a flow is one. Leave it out, or give it its own file.'
+        : each.message.replace(/\.?$/, '.'),
     place: showPlace(lines, each.pos[0]),
   }))
   return { document, problems, where: locator(document, lines) }

@@ -3,7 +3,7 @@
 // May never do the work of a command itself.
 
 import { readFileSync } from 'node:fs'
-import { Command, CommanderError, InvalidArgumentError } from 'commander'
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { toMs } from '../core/duration.ts'
 import { isAxError } from '../core/errors.ts'
 import { runCommand } from './command.ts'
@@ -50,7 +50,11 @@ async function main(args: readonly string[]): Promise<ExitCode> {
     .description('run the jobs of a flow file until every one of them has ended')
     .argument('<flow>', 'a file: YAML, JSON, or a JavaScript module with a default export')
     .option('-c, --concurrency <n>', "how many jobs of the pool 'default' run at once", count)
-    .option('--drain <duration>', 'how long running jobs may go on after Ctrl-C', duration, 30_000)
+    .addOption(
+      new Option('--drain <duration>', 'how long running jobs may go on after Ctrl-C')
+        .argParser(duration)
+        .default(30_000, '30s'),
+    )
     .option('--fresh', 'begin a new run, and give up the latest one if it is not finished')
     .option('--store <where>', `a file, or 'memory': nothing survives (default: ${DEFAULT_STORE})`)
     .option('--json', 'print one JSON document at the end; progress goes to standard error')

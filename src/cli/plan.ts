@@ -16,28 +16,33 @@ export interface Plan {
 
 /**
  * A run fits a flow if its jobs that have succeeded do what they did then, after the same ones. All
- * others take the definition that they have now; new ones are added, removed ones dropped. Throws
- * INVALID_JOB, with the differences, if it does not fit.
+ * others that have changed take the definition that they have now, but for those in `kept`; new
+ * ones are added, removed ones dropped. Throws INVALID_JOB, with the differences, if it does not
+ * fit.
  */
-export function planOf(flow: Flow, run: RunRef, stored: readonly StoredJob[]): Plan {
+export function planOf(
+  flow: Flow,
+  run: RunRef,
+  stored: readonly StoredJob[],
+  kept: ReadonlySet<string> = new Set(),
+): Plan {
   const known = new Map(stored.filter((job) => isOfFile(job, run)).map((job) => [job.id, job]))
   refuseMisfit(flow, run, known)
   const wanted = flow.jobs.map((job) => [run.prefix + job.name, job] as const)
   const ids = new Set(wanted.map(([id]) => id))
   const isOpen = (id: string) => known.get(id)?.status !== 'success'
-  const hasChanged = wanted.some(([id, job]) => {
+  const hasChanged = (id: string, job: FlowJob) => {
     const was = known.get(id)
-    return was !== undefined && isOpen(id) && !isSame(payloadOf(was), definitionOf(job))
-  })
-  const dropped = [...known.keys()].filter((id) => isOpen(id) && !ids.has(id))
-  const added = wanted.filter(([id]) => !known.has(id))
-  if (!hasChanged && dropped.length === 0) {
-    return { submit: added.map(([, job]) => toInput(flow, job, run)), replaces: [] }
+    return was === undefined || !isSame(payloadOf(was), definitionOf(job))
   }
-  const open = wanted.filter(([id]) => isOpen(id))
-  const replaced = open.map(([id]) => id).filter((id) => known.has(id))
+  const changed = wanted.filter(([id, job]) => isOpen(id) && !kept.has(id) && hasChanged(id, job))
+  const replaced = changed.map(([id]) => id).filter((id) => known.has(id))
+  const dropped = [
+    ...[...known.keys()].filter((id) => isOpen(id) && !ids.has(id)),
+    ...stored.filter((job) => isOrphan(flow, job, run)).map(({ id }) => id),
+  ]
   return {
-    submit: open.map(([, job]) => toInput(flow, job, run)),
+    submit: changed.map(([, job]) => toInput(flow, job, run)),
     replaces: [...replaced, ...dropped],
   }
 }
@@ -46,6 +51,12 @@ export function planOf(flow: Flow, run: RunRef, stored: readonly StoredJob[]): P
 function isOfFile(job: StoredJob, run: RunRef): boolean {
   const name = job.id.slice(run.prefix.length)
   return job.type === typeOf(run.flow, name) && isDefinition(payloadOf(job))
+}
+
+/** One that a function has submitted, of a type that the file has no more: nobody could run it. */
+function isOrphan(flow: Flow, job: StoredJob, run: RunRef): boolean {
+  if (job.status === 'success' || isOfFile(job, run)) return false
+  return flow.jobs.every(({ name }) => typeOf(flow.name, name) !== job.type)
 }
 
 function refuseMisfit(flow: Flow, run: RunRef, known: ReadonlyMap<string, StoredJob>): void {

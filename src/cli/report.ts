@@ -1,6 +1,7 @@
 // Owns what a run came to, as data: it is what `--json` prints, and what the tables show.
 // May never format anything.
 
+import { fileURLToPath } from 'node:url'
 import { type ErrorData, hasEnded, type JobStatus } from '../core/job.ts'
 import type { Job } from '../core/types.ts'
 import { nameOf, type View } from './view.ts'
@@ -17,6 +18,8 @@ export interface RunReport {
   readonly interrupted: boolean
   /** The same command goes on with what is left. */
   readonly resumable: boolean
+  /** Why the run is no longer run by the process that reports. */
+  readonly takenAway?: string
   readonly ms: number
   readonly jobs: readonly JobReport[]
 }
@@ -66,8 +69,19 @@ export function reportJob(job: Job, view: View, reason: string | undefined): Job
   }
 }
 
+const OWN_FILES = new URL('..', import.meta.url)
+
+/** A stack up to the last frame that is not of ax or of Node.js: from there on all are alike. */
+function ofUser(stack: string): string {
+  const own = [OWN_FILES.href, fileURLToPath(OWN_FILES), 'node:', '(<anonymous>)']
+  const isFrame = (line: string) => /^\s+at /.test(line)
+  const lines = stack.split('\n')
+  const last = lines.findLastIndex((line) => !isFrame(line) || !own.some((it) => line.includes(it)))
+  return lines.slice(0, last + 1).join('\n')
+}
+
 /** A stack is worth reading only where somebody else's code threw. */
 function told({ name, message, code, stack }: ErrorData): NonNullable<JobReport['error']> {
   const told = { code: code ?? 'HANDLER_FAILED', message }
-  return name === 'AxError' || stack === undefined ? told : { ...told, stack }
+  return name === 'AxError' || stack === undefined ? told : { ...told, stack: ofUser(stack) }
 }

@@ -4,13 +4,16 @@
 import { rmSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { AxError } from '../core/errors.ts'
+import { join, relative, resolve } from 'node:path'
+import { AxError, isAxError } from '../core/errors.ts'
 import { hasEnded, type StoredJob } from '../core/job.ts'
+import { isSuspect } from '../core/suspect.ts'
 import { viewOf } from '../core/view.ts'
 import type { AxScheduler, Store } from '../index.ts'
+import { reviveAll, untoldNotice, untoldOf } from './again.ts'
 import { aborted, type Execution, openRunner, type Runner, untilOver } from './execute.ts'
 import type { Flow } from './flow.ts'
+import { whyHeld } from './held.ts'
 import type { Interrupts } from './interrupts.ts'
 import { nap, type Ownership, openLookout, openReader, own, runsElsewhere } from './owner.ts'
 import { planOf } from './plan.ts'
@@ -27,11 +30,13 @@ import {
   type RunRef,
 } from './runs.ts'
 import { endLeftOver } from './shell.ts'
-import { byName, newView, reasonOf, seed, type View } from './view.ts'
+import { byName, nameOf, newView, seed, type View } from './view.ts'
 import { endOfLog, startWatch } from './watch.ts'
 
 export interface RunOptions {
   readonly store: Store
+  /** Where the store is, if that is a place: flow files are known by their way from there. */
+  readonly storeFolder?: string
   /** The store outlives this process. */
   readonly isDurable: boolean
   /** Begin a new run, whatever became of the latest one. */
@@ -102,8 +107,7 @@ async function find(
   const { store } = options
   const lookout = await openLookout(store)
   try {
-    const { run, isNew } = await choose(lookout, flow, options)
-    const isTaken = await runsElsewhere(store, run)
+    const { run, isNew, isTaken } = await chosen(lookout, flow, options)
     // An edited file that does not fit is refused, and leaves all as it is.
     if (!isTaken && !isNew) planOf(flow, run, await jobsOf(store, run))
     return { run, isTaken }
@@ -112,17 +116,37 @@ async function find(
   }
 }
 
-/** The run that this call is about: the latest one, unless that is over, or a new one is wanted. */
-async function choose(
-  scheduler: AxScheduler,
+interface Choice {
+  readonly run: RunRef
+  readonly isNew: boolean
+}
+
+/** The run that this call is about, and whether another process runs it. */
+async function chosen(
+  lookout: AxScheduler,
   flow: Flow,
   options: RunOptions,
-): Promise<{ readonly run: RunRef; readonly isNew: boolean }> {
-  const { store, fresh, screen } = options
+): Promise<Choice & { readonly isTaken: boolean }> {
+  for (;;) {
+    const choice = await choose(lookout, flow, options)
+    try {
+      return { ...choice, isTaken: await runsElsewhere(options.store, choice.run) }
+    } catch (error) {
+      // Its time was over, and it has just been forgotten: then it is another one.
+      if (!isAxError(error, 'GONE')) throw error
+    }
+  }
+}
+
+/** The run that this call is about: the latest one, unless that is over, or a new one is wanted. */
+async function choose(scheduler: AxScheduler, flow: Flow, options: RunOptions): Promise<Choice> {
+  const { store, fresh, screen, storeFolder = '' } = options
+  const file = storeFolder === '' ? flow.file : relative(storeFolder, flow.file)
   await giveUpOld(scheduler, store)
   const latest = await latestRun(scheduler, flow.name)
   const isOver = latest === undefined || latest.head.status === 'success'
   if (latest !== undefined && !isOver && !fresh && !isGivenUp(latest.head)) {
+    refuseOtherFile(latest.run, file, storeFolder)
     return { run: latest.run, isNew: false }
   }
   if (latest !== undefined && !isOver) {
@@ -132,7 +156,20 @@ async function choose(
     await giveUp(scheduler, store, latest.run)
     await released(latest.run, options)
   }
-  return { run: await newRun(scheduler, flow.name, latest?.run.number ?? 0), isNew: true }
+  const run = await newRun(scheduler, flow.name, latest?.run.number ?? 0, file)
+  // Another call may have begun it at this very moment.
+  refuseOtherFile(run, file, storeFolder)
+  return { run, isNew: true }
+}
+
+/** Two files of one name are two flows: what one has done is not done for the other. */
+function refuseOtherFile(run: RunRef, file: string, storeFolder: string): void {
+  if (run.file === undefined || run.file === file) return
+  const text =
+    `Run ${run.number} of ${run.flow} is not finished, and another file has begun it: ` +
+    `${resolve(storeFolder, run.file)}. Give this flow a 'name:' of its own, or give that run ` +
+    'up with --fresh.'
+  throw new AxError('INVALID_JOB', text, { run: run.number, file: run.file })
 }
 
 /** Waits until no process holds a job of the run, and ends what a process that died has left. */
@@ -195,24 +232,29 @@ async function carryOut(
   const view = viewOfRun(flow, run, await jobsOf(store, run), startedAt)
   if (resumed) screen.print([resumingNotice(run, view)])
   const reader = openReader(store)
-  const watch = startWatch(reader, view, screen, after, scheduler)
+  const watch = startWatch(reader, store, view, screen, after, scheduler)
   try {
     options.start({ flow, run, view, scratch })
     await untilOver(runner, watch, interrupts, options.drain, signal)
     const interrupted = interrupts.drain.aborted
-    if (interrupted && runner.running > 0) await scheduler.close({ drainMs: 0 })
+    const isTaken = signal.aborted && !interrupted
+    if (isTaken && runner.running > 0) watch.notice(takenNotice(run, runner.running))
+    // The jobs of a run that was taken away are those of another process by now.
+    const isCut = isTaken || (interrupted && runner.running > 0)
+    if (isCut) await scheduler.close({ drainMs: 0 })
     else await released(run, options)
     await watch.end()
-    if (signal.aborted && !interrupted) throw await takenAway(store, run)
-    const jobs = await reportJobs(reader, store, view, flow, interrupted)
+    const takenAway = isTaken ? await whyTaken(store, run) : undefined
+    const fixed = isTaken ? 'The run is no longer run here.' : undefined
+    const jobs = await reportJobs(reader, store, view, flow, interrupted, fixed)
     const ok = jobs.every(({ state }) => state === 'success')
     const isOpen = jobs.some(({ state }) => !hasEnded(state))
     if (ok) owned.end()
     else if (!isOpen) owned.end(failure(jobs))
-    const resumable = options.isDurable && !ok
+    const resumable = options.isDurable && !ok && !isTaken
     const how = { resumed, followed: false, ok, interrupted, resumable }
     const told = { flow: flow.name, run: run.number, ...how, ms: Date.now() - startedAt, jobs }
-    return { ok, isOpen, told }
+    return { ok, isOpen, told: takenAway === undefined ? told : { ...told, takenAway } }
   } finally {
     await watch.end()
     await reader.close({ drainMs: 0 })
@@ -230,11 +272,20 @@ async function prepare(
   options: RunOptions,
 ): Promise<boolean> {
   const found = await released(run, options)
-  const { submit, replaces } = planOf(flow, run, found)
+  const untold = untoldOf(context.job, found)
+  const { submit, replaces } = planOf(flow, run, found, untold)
   if (submit.length + replaces.length > 0) await context.submit(submit, { replaces })
-  // Once more, as long as that brings something: a job may stand before the one it depends on.
-  while ((await scheduler.retryWhere({ flow: run.id })) > 0) context.signal.throwIfAborted()
+  await reviveAll(scheduler, options.store, run, untold, context.signal)
+  const names = [...untold].map((id) => nameOf(run, id))
+  if (names.length > 0) options.screen.print([untoldNotice(names)])
+  const suspects = found.filter((job) => !hasEnded(job.status) && isSuspect(job)).length
+  if (suspects > 1) options.screen.print([suspectNotice(suspects)])
   return found.length > 0
+}
+
+function suspectNotice(count: number): string {
+  const why = 'were running at two crashes, and one of them may be the cause'
+  return `${jobCount(count)} ${why}: they run one at a time until they have succeeded.`
 }
 
 function viewOfRun(flow: Flow, run: RunRef, jobs: readonly StoredJob[], startedAt: number): View {
@@ -249,13 +300,16 @@ function resumingNotice(run: RunRef, { rows, counts }: View): string {
 }
 
 /** Who has taken the run away from this process: somebody who started over, or time. */
-async function takenAway(store: Store, run: RunRef): Promise<AxError> {
+async function whyTaken(store: Store, run: RunRef): Promise<string> {
   const isOver = isGivenUp(viewOf(await headOf(store, run)))
   const why = isOver
     ? 'it was given up by another process, which started over'
     : 'this process was stopped for so long that another one has taken it over'
-  const text = `Run ${run.number} of ${run.flow} is no longer run here: ${why}.`
-  return new AxError('LEASE_LOST', text, { run: run.number })
+  return `Run ${run.number} of ${run.flow} is no longer run here: ${why}.`
+}
+
+function takenNotice(run: RunRef, running: number): string {
+  return `Run ${run.number} of ${run.flow} was taken away: aborting ${jobCount(running)}.`
 }
 
 function failure(reports: readonly JobReport[]): AxError {
@@ -276,7 +330,7 @@ async function follow(
   const after = await endOfLog(store)
   const view = viewOfRun(flow, run, await jobsOf(store, run), startedAt)
   screen.print([followingNotice(run)])
-  const watch = startWatch(scheduler, view, screen, after)
+  const watch = startWatch(scheduler, store, view, screen, after)
   try {
     const leave = aborted(interrupts.drain)
     let head = await headOf(store, run)
@@ -312,10 +366,10 @@ async function reportJobs(
   view: View,
   flow: Flow,
   isInterrupted: boolean,
+  fixed?: string,
 ): Promise<JobReport[]> {
-  const run = { id: view.prefix.slice(0, -1) } as RunRef
   const reports: JobReport[] = []
-  for (const job of await jobsOf(store, run)) {
+  for (const job of await jobsOf(store, { id: view.prefix.slice(0, -1) })) {
     const reason = hasEnded(job.status) ? undefined : await whyOpen(job.id)
     reports.push(reportJob(viewOf(job), view, reason))
   }
@@ -324,7 +378,9 @@ async function reportJobs(
   return reports.sort((a, b) => placeOf(a) - placeOf(b))
 
   async function whyOpen(id: string): Promise<string> {
-    if (isInterrupted) return 'The run was interrupted.'
-    return reasonOf(view, (await scheduler.explain(id)).text)
+    if (fixed !== undefined) return fixed
+    const { text, isLasting } = await whyHeld(scheduler, store, view, id)
+    if (!isInterrupted) return text
+    return isLasting ? `The run was interrupted. It ${text}` : 'The run was interrupted.'
   }
 }

@@ -21,6 +21,8 @@ export interface RunRef {
   readonly id: string
   /** What the ids of its jobs begin with. */
   readonly prefix: string
+  /** The flow file that began it, as seen from the store; undefined if nobody knows. */
+  readonly file: string | undefined
   /** Different for each run, also of stores that begin to count anew. */
   readonly born: string
 }
@@ -55,16 +57,22 @@ export async function latestRun(
 /** Undefined for a job of somebody else whose type only looks like that of a head. */
 function refOf(flow: string, { id, payload }: Pick<Job, 'id' | 'payload'>): RunRef | undefined {
   const number = Number(id.slice(flow.length + 1))
-  const { born } = (payload ?? {}) as { readonly born?: unknown }
+  const { born, file } = (payload ?? {}) as { readonly born?: unknown; readonly file?: unknown }
   if (id !== `${flow}#${number}` || typeof born !== 'string') return undefined
-  return { flow, number, id, prefix: `${id}/`, born }
+  const begunBy = typeof file === 'string' ? file : undefined
+  return { flow, number, id, prefix: `${id}/`, file: begunBy, born }
 }
 
 /**
  * Stores the head of a new run, or finds the one that somebody else has stored at this very moment:
  * two that start at once mean the same run.
  */
-export async function newRun(scheduler: AxScheduler, flow: string, after: number): Promise<RunRef> {
+export async function newRun(
+  scheduler: AxScheduler,
+  flow: string,
+  after: number,
+  file?: string,
+): Promise<RunRef> {
   for (let number = after + 1; ; number += 1) {
     const id = `${flow}#${number}`
     // In this order: the head is stored before its jobs are.
@@ -72,16 +80,22 @@ export async function newRun(scheduler: AxScheduler, flow: string, after: number
     const there = await scheduler.job(id)
     // Its head was forgotten, and jobs of it are left that others still name.
     if (there === null && isUsed) continue
-    if (there === null) await addHead(scheduler, flow, id)
+    if (there === null) await addHead(scheduler, flow, id, file)
     const head = there ?? (await scheduler.job(id))
     const run = head === null ? undefined : refOf(flow, head)
     if (run !== undefined) return run
   }
 }
 
-async function addHead(scheduler: AxScheduler, flow: string, id: string): Promise<void> {
+async function addHead(
+  scheduler: AxScheduler,
+  flow: string,
+  id: string,
+  file: string | undefined,
+): Promise<void> {
   const type = headType(flow)
-  const payload = { born: randomBytes(9).toString('base64url') }
+  const born = randomBytes(9).toString('base64url')
+  const payload = file === undefined ? { born } : { born, file }
   try {
     await scheduler.addJob({ id, type, pool: type, payload })
   } catch (error) {
@@ -102,7 +116,7 @@ export async function headOf(store: Store, run: RunRef): Promise<StoredJob> {
 }
 
 /** All jobs of a run as the store has them, in order of submission. */
-export async function jobsOf(store: Store, run: RunRef): Promise<readonly StoredJob[]> {
+export async function jobsOf(store: Store, run: Pick<RunRef, 'id'>): Promise<readonly StoredJob[]> {
   const jobs: StoredJob[] = []
   for (let after: number | null = 0; after !== null; ) {
     const page = await store.list({ flow: run.id, after, limit: LIMITS.page })

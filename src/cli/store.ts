@@ -1,7 +1,7 @@
 // Owns which store a command works on: what `--store` takes, and the file that is the default.
 // May never fall back to another store than the one that was asked for.
 
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir, realpath, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { AxError } from '../core/errors.ts'
 import { memoryStore, type Store } from '../index.ts'
@@ -14,6 +14,8 @@ const SUPPORTED = `'memory', or a file such as ${DEFAULT_STORE}`
 
 export interface OpenedStore {
   readonly store: Store
+  /** The folder of its file. */
+  readonly folder?: string
   /** It outlives this process: what is left of a run can be resumed. */
   readonly isDurable: boolean
 }
@@ -26,28 +28,40 @@ export async function openStore(given: string | undefined): Promise<OpenedStore>
   if (given === 'memory') return { store: memoryStore(), isDurable: false }
   const scheme = /^([a-z][a-z0-9+.-]+):\/\//i.exec(given ?? '')?.[1]
   if (scheme !== undefined) throw unsupported(given as string, scheme)
+  if (given?.trim() === '') {
+    const text = `--store is empty. It takes ${SUPPORTED}.`
+    throw new AxError('INVALID_OPTION', text, { option: '--store', value: given })
+  }
   const file = given ?? DEFAULT_STORE
   if (given === undefined) await makeFolder(dirname(file))
   silenceSqlite()
   const store = sqliteStore(file)
   await store.open()
-  return { store, isDurable: true }
+  return { store, folder: await realpath(dirname(file)), isDurable: true }
 }
 
 /** What is in it is of this machine: nobody means to commit it. */
 async function makeFolder(folder: string): Promise<void> {
   try {
     await mkdir(folder, { recursive: true })
-    await writeFile(join(folder, '.gitignore'), '*\n', { flag: 'wx' })
+    await ignoreForGit(folder)
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
-    if (code === 'EEXIST') return
+    const why = code === 'EEXIST' ? 'there is a file of that name' : message
     throw new AxError(
       'STORE_UNAVAILABLE',
-      `The folder '${folder}' for the store cannot be made here: ${message}. ` +
+      `The folder '${folder}' for the store cannot be made here: ${why}. ` +
         'Name a file elsewhere with --store FILE.',
       { retryable: false, cause: error },
     )
+  }
+}
+
+async function ignoreForGit(folder: string): Promise<void> {
+  try {
+    await writeFile(join(folder, '.gitignore'), '*\n', { flag: 'wx' })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   }
 }
 
@@ -62,7 +76,7 @@ function unsupported(value: string, scheme: string): AxError {
 
 /** An address may have a password in it, and messages end up in logs. */
 function hidden(address: string): string {
-  return address.replace(/\/\/[^@/]*@/, '//***@')
+  return address.replace(/\/\/.*@/s, '//***@').replace(/\?.*/s, '?***')
 }
 
 /** Node says of its own SQLite that it is experimental, on every start, to people who run jobs. */

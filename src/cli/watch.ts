@@ -4,9 +4,10 @@
 import { showMs } from '../core/duration.ts'
 import { hasEnded, type JobEvent } from '../core/job.ts'
 import type { AxScheduler, Store } from '../index.ts'
+import { tellHeld, whyHeld } from './held.ts'
 import type { Screen } from './progress.ts'
 import { eventLine, isTold, liveLines, type Waiting } from './render.ts'
-import { fold, foldProgress, type Row, reasonOf, type View } from './view.ts'
+import { fold, foldProgress, type Row, type View } from './view.ts'
 
 export interface Watch {
   /** Tells the people who watch: a line in the log, or below the picture. */
@@ -32,6 +33,7 @@ export async function endOfLog(store: Store): Promise<number> {
  */
 export function startWatch(
   scheduler: AxScheduler,
+  store: Store,
   view: View,
   screen: Screen,
   after: number,
@@ -55,7 +57,10 @@ export function startWatch(
     for await (const event of log) take(event)
   })().catch(() => {})
   const off = runner.on('job:progress', ({ job, value }) => foldProgress(view, job, value))
-  const stopPicture = screen.isLive ? startPicture(scheduler, view, screen) : () => {}
+  const heldUp = () => [...view.rows].filter(([, row]) => isHeldUp(row)).map(([id]) => id)
+  const stopPicture = screen.isLive
+    ? startPicture(scheduler, store, view, screen, heldUp)
+    : tellHeld(scheduler, store, view, screen, heldUp)
   let ended: Promise<void> | undefined
 
   const end = async (): Promise<void> => {
@@ -126,16 +131,18 @@ function lineTeller(scheduler: AxScheduler, view: View, screen: Screen) {
   }
 }
 
-function startPicture(scheduler: AxScheduler, view: View, screen: Screen): () => void {
+function startPicture(
+  scheduler: AxScheduler,
+  store: Store,
+  view: View,
+  screen: Screen,
+  heldUp: () => readonly string[],
+): () => void {
   let waiting: readonly Waiting[] = []
   const explain = async (): Promise<void> => {
-    const ids = [...view.rows].filter(([, row]) => isHeldUp(row)).map(([id]) => id)
-    waiting = await Promise.all(
-      ids.slice(0, EXPLAINED).map(async (id) => {
-        const { text, until } = await scheduler.explain(id)
-        return { id, text: reasonOf(view, text), until }
-      }),
-    )
+    const ids = heldUp().slice(0, EXPLAINED)
+    const told = ids.map(async (id) => ({ id, ...(await whyHeld(scheduler, store, view, id)) }))
+    waiting = await Promise.all(told)
   }
   // An explanation that cannot be had is left out.
   const refresh = () => void explain().catch(() => {})

@@ -326,6 +326,15 @@ jobs:
     ).toEqual(['1:34: Map keys must be unique.'])
   })
 
+  it('say what to do about a second document, and about a number for a name', async () => {
+    expect(await problemsOf('jobs: { a: { run: a } }\n---\njobs: {}\n')).toEqual([
+      '2:1: Another document begins here, and a flow is one. Leave it out, or give it its own file.',
+    ])
+    expect(await problemsOf('jobs: { 1: { run: a }, b: { run: b, deps: [1] } }')).toEqual([
+      '1:44: jobs.b.deps[0] must be a text: put quotes around 1.',
+    ])
+  })
+
   it('tell of modules that cannot be loaded, or export no flow', async () => {
     expect(await problemsOf('export const jobs = {}', 'flow.mjs')).toEqual([
       expect.stringContaining("no default export, which is where a flow has to be. Write 'export"),
@@ -344,7 +353,9 @@ jobs:
       "There is no such file. Did you mean 'flow.yaml'?",
     )
     await expect(load(join(file, '..'))).rejects.toThrow('This is a folder.')
-    await expect(load(fileOf('', 'flow.toml'))).rejects.toThrow('A flow is a file that ends in')
+    await expect(load(fileOf('', 'flow.toml'))).rejects.toThrow(
+      'A flow is a file that ends in .yaml, .yml, .json, .js, .mjs, .cjs, .ts, .mts or .cts.',
+    )
   })
 
   it('are told without expanding an alias bomb', async () => {

@@ -63,6 +63,21 @@ describe.skipIf(process.platform === 'win32')('a group that was written down', (
     },
   )
 
+  it.runIf(process.platform === 'linux')(
+    'is known by its leader, also one that has thrown its environment away',
+    async () => {
+      const mark = randomUUID()
+      const { folder, pid } = start('echo $$ > me; exec env -i sleep 1000', mark)
+      await written(join(folder, 'me'))
+      const note = await noteOf({ pid, mark })
+      while (readFileSync(`/proc/${pid}/environ`, 'utf8').includes(mark)) {
+        await new Promise((resolve) => setTimeout(resolve, 5))
+      }
+      expect(await endGroup(note)).toBe(true)
+      await gone(String(pid))
+    },
+  )
+
   it('is let be if its number is that of another one by now, or on another machine', async () => {
     const mark = randomUUID()
     const { folder, pid } = start('echo $$ > me; exec sleep 1000', mark)

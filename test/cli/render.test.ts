@@ -14,6 +14,7 @@ const AT = new Date(2026, 4, 18, 9, 30, 0, 125).getTime()
 function flowOf(names: readonly string[], retries = 2): Flow {
   return {
     name: 'weekly',
+    file: '/f.yaml',
     folder: '/',
     pools: {},
     jobs: names.map((name) => ({

@@ -5,7 +5,9 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { prepare } from '../../scripts/prepare.mjs'
+import { changesOf, definitionOf } from '../../src/cli/definition.ts'
 import type { RunReport } from '../../src/cli/report.ts'
+import type { Work } from '../../src/cli/work.ts'
 import { Ax, ax, type Ended, folderOf, gone, written } from './helpers.ts'
 
 beforeAll(prepare, 120_000)
@@ -136,7 +138,129 @@ jobs:
   })
 })
 
+describe('what must not be done twice', () => {
+  const PAYS = `
+name: nightly
+jobs:
+  a: { run: 'echo a >> ran', deps: [b] }
+  b: { run: 'echo b >> ran; echo $$ > pid; while [ ! -f go ]; do sleep 0.03; done', idempotent: false }
+  other: { run: 'echo other >> ran; while [ ! -f go ]; do sleep 0.03; done' }
+`
+
+  it('is not repeated by the command that finds it lost, only by the next one', async () => {
+    const folder = inFolder({ 'flow.yaml': PAYS })
+    await killed(folder)
+    write(folder, 'go')
+    write(folder, 'flow.yaml', PAYS.replace('idempotent: false', 'idempotent: false, priority: 60'))
+    const found = await ax(RUN, folder)
+    expect(found.code).toBe(1)
+    expect(found.out).toContain('b was running when the process of this run died')
+    expect(found.out).toContain('OUTCOME_UNKNOWN')
+    expect(linesOf(folder, 'ran')).toContain('other')
+    expect(linesOf(folder, 'ran').filter((line) => line !== 'other')).toEqual(['b'])
+    expect((await ax(RUN, folder)).code).toBe(0)
+    expect(linesOf(folder, 'ran').slice(-2)).toEqual(['b', 'a'])
+  })
+
+  it('is not repeated by a command that takes the run over from one that has died', async () => {
+    const folder = inFolder({ 'flow.yaml': PAYS })
+    const owner = new Ax(RUN, folder)
+    await written(join(folder, 'pid'))
+    const second = new Ax(RUN, folder)
+    await second.seen(/only follows it/)
+    await kill(owner)
+    write(folder, 'go')
+    const { code, out } = await second.ended
+    expect(out).toContain('b was running when the process of this run died')
+    expect(code).toBe(1)
+    expect(linesOf(folder, 'ran').filter((line) => line === 'b')).toEqual(['b'])
+  })
+})
+
+describe('after two crashes', () => {
+  it('what was running both times runs one at a time, and that is said', async () => {
+    const job = (name: string) =>
+      `{ run: 'echo ${name} >> ran; while [ ! -f go ]; do sleep 0.03; done; mkdir alone && sleep 0.2 && rmdir alone' }`
+    const folder = inFolder({ 'flow.yaml': `jobs: { a: ${job('a')}, b: ${job('b')} }` })
+    for (const starts of [2, 4]) {
+      const run = new Ax(RUN, folder)
+      while (linesOf(folder, 'ran').length < starts) await new Promise((r) => setTimeout(r, 10))
+      await kill(run)
+    }
+    write(folder, 'go')
+    const { code, out } = await ax(RUN, folder)
+    expect(out).toContain('2 jobs were running at two crashes, and one of them may be the cause: ')
+    expect(code).toBe(0)
+  })
+})
+
+describe('a lane', () => {
+  it('that a stopped run keeps is named, with the run and what to do', async () => {
+    const job = "{ run: 'echo $$ > pid; while [ ! -f go ]; do sleep 0.03; done', exclusive: disk }"
+    const folder = inFolder({
+      'flow.yaml': `jobs: { a: ${job} }`,
+      'two.yaml': `jobs: { b: ${job} }`,
+    })
+    await killed(folder)
+    const other = new Ax(['run', 'two.yaml'], folder)
+    await other.seen(
+      /b waits for its lane "disk", which flow#1\/a keeps, and no process runs run flow#1: finish it with the command that began it/,
+    )
+    other.child.kill('SIGINT')
+    const { code, out } = await other.ended
+    expect(code).toBe(130)
+    expect(out).toContain('The run was interrupted. It waits for its lane "disk"')
+    write(folder, 'go')
+    expect((await ax(RUN, folder)).code).toBe(0)
+    expect((await ax(['run', 'two.yaml'], folder)).code).toBe(0)
+  })
+})
+
+describe('another file of the same name', () => {
+  it('is not taken for the one that began a run, which is told with what helps', async () => {
+    const jobs = "jobs: { a: { run: 'echo a >> ran' }, b: { run: 'exit 1' } }"
+    const folder = inFolder({ 'flow.yaml': jobs, 'sub/flow.yaml': jobs, 'sub/named.yaml': '' })
+    expect((await ax(RUN, folder)).code).toBe(1)
+    const refused = await ax(['run', 'sub/flow.yaml'], folder)
+    expect(refused.code).toBe(2)
+    expect(refused.err).toContain('Run 1 of flow is not finished, and another file has begun it: /')
+    expect(refused.err).toContain("/flow.yaml. Give this flow a 'name:' of its own, or ")
+    expect(existsSync(join(folder, 'sub', 'ran'))).toBe(false)
+    write(folder, 'sub/named.yaml', `name: sub\n${jobs}`)
+    expect((await ax(['run', 'sub/named.yaml'], folder)).code).toBe(1)
+    expect(linesOf(folder, 'sub/ran')).toEqual(['a'])
+    const fresh = await ax(['run', 'sub/flow.yaml', '--fresh'], folder)
+    expect(fresh.out).toContain('Giving up run 1 of flow')
+    expect(linesOf(folder, 'sub/ran')).toEqual(['a', 'a'])
+  })
+})
+
 describe('an edited file', () => {
+  it('changes nothing about the jobs that it leaves as they are', async () => {
+    const flow = `
+name: nightly
+jobs:
+  late: { run: 'echo late >> ran', delay: 1h }
+  b: { run: 'exit 1' }
+`
+    const folder = inFolder({ 'flow.yaml': flow })
+    const run = new Ax(RUN, folder)
+    await run.seen(/b +failed/)
+    run.child.kill('SIGINT')
+    await run.ended
+    write(folder, 'flow.yaml', flow.replace('exit 1', 'exit 2'))
+    const again = new Ax(RUN, folder)
+    await again.seen(/b +failed/)
+    again.child.kill('SIGINT')
+    await again.ended
+    const { sqliteStore } = await import('../../src/stores/sqlite/index.ts')
+    const store = sqliteStore(join(folder, '.ax', 'ax.db'))
+    const [late, b] = await store.get(['nightly#1/late', 'nightly#1/b'])
+    await store.close()
+    expect(late?.seq).toBeLessThan(b?.seq as number)
+    expect(b?.starts).toBe(1)
+  })
+
   it('fits if what has succeeded is unchanged: others change, come and go', async () => {
     const folder = inFolder({
       'flow.yaml': `
@@ -210,6 +334,34 @@ jobs:
   })
 })
 
+describe('the difference that is told', () => {
+  const long = (end: string) => `echo ${'x'.repeat(120)} ${end}`
+  const request = (more: object) => ({
+    kind: 'http' as const,
+    request: { url: 'http://a/', method: 'POST', headers: {}, body: 1, expect: undefined, ...more },
+  })
+  const command = (text: string) => ({ kind: 'run' as const, command: text })
+  const call = (body: () => unknown) => ({ kind: 'call' as const, call: body })
+  it.each<[string, Work, Work, string[]]>([
+    ['a body', request({}), request({ body: 2 }), ['http "POST http://a/": its body has changed']],
+    ['headers', request({}), request({ headers: { token: 'new' }, expect: [201] }), []],
+    ['a function', call(() => 1), call(() => 2), ['the text of its function has changed']],
+    ['white space', command('a  b'), command('a b'), ['run "a b": its white space has changed']],
+    [
+      'the end of a long command',
+      command(long('1')),
+      command(long('2')),
+      [`run "...${'x'.repeat(19)} 1" -> run "...${'x'.repeat(19)} 2"`],
+    ],
+    ['another kind', command('a'), call(() => 1), ['run "a" -> a function']],
+  ])('of %s can be seen, if it matters', (_, was, is, told) => {
+    const job = { name: 'a', deps: [], depMode: undefined, pool: 'default', settings: {} }
+    expect(
+      changesOf(definitionOf({ ...job, work: was }), definitionOf({ ...job, work: is })),
+    ).toEqual(told)
+  })
+})
+
 describe('a second call', () => {
   it('follows a run that is running, starts nothing, and ends as the run does', async () => {
     const folder = inFolder({ 'flow.yaml': WAITS.replace('cat', 'exit 7; cat') })
@@ -280,15 +432,17 @@ describe('--fresh', () => {
 
   it('takes the run away from a process that runs it, which says so and ends with 1', async () => {
     const folder = inFolder({ 'flow.yaml': WAITS })
-    const first = new Ax(RUN, folder)
+    const first = new Ax([...RUN, '--json'], folder)
     await written(join(folder, 'pid'))
     const command = read(folder, 'pid')
     const fresh = new Ax([...RUN, '--fresh'], folder)
-    const { code, err } = await first.ended
-    expect(err).toBe(
-      'Run 1 of nightly is no longer run here: it was given up by another process, which started over.\n',
-    )
-    expect(code).toBe(1)
+    const ended = await first.ended
+    const why =
+      'Run 1 of nightly is no longer run here: it was given up by another process, which started over.'
+    expect(ended.err).toContain('Run 1 of nightly was taken away: aborting 1 job.\n')
+    expect(ended.err.endsWith(`\n${why}\n`)).toBe(true)
+    expect(reportOf(ended)).toMatchObject({ run: 1, ok: false, resumable: false, takenAway: why })
+    expect(ended.code).toBe(1)
     await gone(command)
     write(folder, 'go')
     expect((await fresh.ended).code).toBe(0)
@@ -315,6 +469,24 @@ describe('a new run', () => {
 })
 
 describe('a module', () => {
+  it('is refused a job that nobody could run, and drops those whose type has left it', async () => {
+    const flow = (page: string, type: string) => `export default { name: 'crawl', jobs: {
+      split: { run: ({ submit }) => submit({ id: 'p1', type: '${type}' }).then(() => null) },
+      ${page}
+    } }`
+    const page = "page: { run: () => { throw new Error('no') } },"
+    const folder = inFolder({ 'flow.mjs': flow(page, 'pgae') })
+    const refused = await ax(['run', 'flow.mjs'], folder)
+    expect(refused.out).toContain('got "pgae". Did you mean \'page\'?')
+    expect(refused.code).toBe(1)
+    write(folder, 'flow.mjs', flow(page, 'page'))
+    expect((await ax(['run', 'flow.mjs', '--fresh'], folder)).code).toBe(1)
+    write(folder, 'flow.mjs', flow("more: { run: 'true' },", 'page'))
+    const report = reportOf(await ax(['run', 'flow.mjs', '--json'], folder))
+    expect(report).toMatchObject({ resumed: true, ok: true })
+    expect(report.jobs.map(({ name }) => name)).toEqual(['split', 'more'])
+  })
+
   it('is resumed too, with functions that submit jobs by the names of the flow', async () => {
     const folder = inFolder({
       'flow.mjs': `
@@ -361,7 +533,7 @@ describe('a module', () => {
     await ax(['run', 'flow.mjs'], folder)
     write(folder, 'flow.mjs', flow('2'))
     const { code, err } = await ax(['run', 'flow.mjs'], folder)
-    expect(err).toContain('\n  a: a function -> a function\n')
+    expect(err).toContain('\n  a: the text of its function has changed\n')
     expect(code).toBe(2)
   })
 })
@@ -389,6 +561,24 @@ describe('--store', () => {
     expect(err).not.toContain('secret')
     expect(code).toBe(2)
     expect(existsSync(join(folder, 'started'))).toBe(false)
+  })
+
+  it('says so where its folder is a file, or its name is empty, and tells no password', async () => {
+    const folder = inFolder({ 'flow.yaml': 'jobs: { a: { sleep: 1ms } }', '.ax': 'x' })
+    const file = await ax(RUN, folder)
+    expect(file.err).toContain(
+      "The folder '.ax' for the store cannot be made here: there is a file",
+    )
+    const inFile = await ax([...RUN, '--store', 'flow.yaml/ax.db'], folder)
+    expect(inFile.err).toContain('flow.yaml is a file, and no folder to have one in.')
+    const empty = await ax([...RUN, '--store', ''], folder)
+    expect(empty.err).toContain('--store is empty.')
+    const secret = await ax(
+      [...RUN, '--store', 'postgres://u:s3/cr@et@h/db?password=s4cret'],
+      folder,
+    )
+    expect(secret.err).toContain('--store postgres://***@h/db?*** cannot be used')
+    expect([file, inFile, empty, secret].map(({ code }) => code)).toEqual([2, 2, 2, 2])
   })
 
   it('says what to do where Node.js has no SQLite and libsql is not installed', async () => {

@@ -85,11 +85,12 @@ function isAlive({ pid: other, began }: ProcessId): boolean {
 
 function checkPath(file: string): void {
   const path = resolve(file)
-  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) {
-    refuse(file, `${file} is a folder. Name a file in it, such as ${file}/ax.db.`)
-  }
   const folder = dirname(path)
   if (!existsSync(folder)) refuse(file, `the folder of ${file} does not exist. Make it first.`)
+  if (!isFolder(file, folder)) refuse(file, `${folder} is a file, and no folder to have one in.`)
+  if (existsSync(path) && isFolder(file, path)) {
+    refuse(file, `${file} is a folder. Name a file in it, such as ${file}/ax.db.`)
+  }
   for (const each of existsSync(path) ? [folder, path] : [folder]) {
     if (mayWrite(each)) continue
     throw new AxError(
@@ -98,6 +99,14 @@ function checkPath(file: string): void {
         'keeps a -wal and a -shm file. Grant write access, or name a file elsewhere.',
       { retryable: false, file },
     )
+  }
+}
+
+function isFolder(file: string, path: string): boolean {
+  try {
+    return statSync(path).isDirectory()
+  } catch (error) {
+    return refuse(file, `${path} cannot be looked at: ${(error as Error).message}.`)
   }
 }
 
