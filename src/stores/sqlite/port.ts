@@ -257,10 +257,10 @@ export class SqliteStore implements Store {
   }
 
   /**
-   * Calls of one turn share a transaction. The engine gathers moves and small groups of its own; this
-   * is for what it does not: several schedulers on one store, and the lease beside a finish, which
-   * so costs no commit of its own. kit/coalesce.ts is out of reach here, and
-   * could not do this: one that fails must not take the others with it.
+   * Calls of one turn share a transaction. The engine gathers moves and small groups of its own;
+   * this is for what it does not: several schedulers on one store, and the lease beside a finish,
+   * which so costs no commit of its own. kit/coalesce.ts is out of reach here, and could not do
+   * this: one that fails must not take the others with it.
    */
   #write<T>(
     tell: boolean,
