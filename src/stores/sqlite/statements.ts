@@ -241,9 +241,9 @@ export const SQL = {
     ON CONFLICT (holder) DO UPDATE SET host = excluded.host, pid = excluded.pid,
     began = excluded.began`,
   held1: 'SELECT 1 FROM live WHERE holder = ? AND lease IS NOT NULL LIMIT 1',
-  dropProcesses: `DELETE FROM process WHERE host <> ? AND NOT EXISTS
-    (SELECT 1 FROM worker WHERE worker.holder = process.holder) AND NOT EXISTS
-    (SELECT 1 FROM live WHERE live.holder = process.holder AND live.lease IS NOT NULL)`,
+  dropProcesses: `DELETE FROM process WHERE host <> ?
+    AND holder NOT IN (SELECT holder FROM worker)
+    AND holder NOT IN (SELECT holder FROM live WHERE lease IS NOT NULL)`,
   processes: 'SELECT holder, pid, began FROM process WHERE host = ?',
   removeProcess: 'DELETE FROM process WHERE holder = ?',
 
