@@ -36,12 +36,12 @@ const WORKER = `${WATCHED}
     await new Promise((done) => setTimeout(done, 1))
   })
   await scheduler.start()
-  console.log('started')
   process.on('SIGTERM', async () => {
     await scheduler.close()
     await store.close()
     tell()
   })
+  console.log('started')
 `
 
 const SUBMITTER = `${WATCHED}

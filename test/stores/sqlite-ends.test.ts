@@ -44,7 +44,6 @@ describe('a process on a file', () => {
         const jobs = Array.from({ length: 20 }, (_, n) => ({ type: 't', payload: n, ...policy }))
         await scheduler.addJobs(jobs)
         await scheduler.idle()
-        console.log('idle')
         const stay = setInterval(() => {}, 1_000)
         process.once('SIGTERM', async () => {
           await scheduler.close()
@@ -53,6 +52,7 @@ describe('a process on a file', () => {
           const left = process.getActiveResourcesInfo().filter((kind) => /Timeout|TCP/.test(kind))
           console.log('left ' + JSON.stringify(left))
         })
+        console.log('idle')
       `,
       file,
       journal,
@@ -72,9 +72,9 @@ describe('a process on a file', () => {
     const worker = (body: string) => `
       const scheduler = new AxScheduler({ store, leaseMs: '4h', concurrency: 5 })
       scheduler.define('t', async ({ payload, signal }) => { ${body} })
+      process.on('SIGTERM', () => scheduler.close({ drainMs: 500 }))
       await scheduler.start()
       console.log('started')
-      process.on('SIGTERM', () => scheduler.close({ drainMs: 500 }))
     `
     const hang = `note('first ' + payload)
       await new Promise((_, fail) => signal.addEventListener('abort', () => fail(signal.reason)))`
@@ -107,8 +107,8 @@ describe('a process on a file', () => {
       const scheduler = new AxScheduler({ store, leaseMs: '1h', concurrency: 1 })
       scheduler.define('t', ({ payload }) => { note(payload) })
       await scheduler.start()
-      console.log('started')
       process.on('SIGTERM', () => scheduler.close())
+      console.log('started')
     `
     const scheduler = onlooker(file)
     const jobs = await scheduler.addJobs([1, 2, 3, 4].map((n) => ({ type: 't', payload: n })))
@@ -171,8 +171,8 @@ describe('a process on a file', () => {
       scheduler.define('poison', { maxLost: 2 }, () => { note('poison'); process.exit(1) })
       scheduler.define('good', ({ payload }) => { note('good ' + payload) })
       await scheduler.start()
-      console.log('started')
       process.on('SIGTERM', () => scheduler.close())
+      console.log('started')
     `
     const scheduler = onlooker(file, { types: { poison: { maxLost: 2 } } })
     const bad = await scheduler.addJob({ id: 'bad', type: 'poison', priority: 90 })
@@ -229,8 +229,8 @@ describe('a process on a file', () => {
         const scheduler = new AxScheduler({ store, concurrency: 20 })
         scheduler.define('t', () => new Promise((done) => setTimeout(done, Math.random() * 8)))
         await scheduler.start()
-        console.log('started')
         process.on('SIGTERM', () => scheduler.close())
+        console.log('started')
       `,
       file,
       journal,

@@ -22,8 +22,8 @@ const WORKER = `
     return payload.n
   })
   await scheduler.start()
-  console.log('started')
   process.on('SIGTERM', () => scheduler.close())
+  console.log('started')
 `
 
 const JOBS = 300
@@ -66,8 +66,8 @@ describe('processes on one file', () => {
       const scheduler = new AxScheduler({ store, leaseMs: '10m' })
       scheduler.define('work', async ({ payload }) => { ${body} })
       await scheduler.start()
-      console.log('started')
       process.on('SIGTERM', () => scheduler.close())
+      console.log('started')
     `
     const doomed = start(
       script(`console.log('working'); await new Promise((done) => setTimeout(done, 600_000))`),
@@ -95,8 +95,8 @@ describe('processes on one file', () => {
       let begun = 0
       scheduler.define('work', async ({ job, signal, submit }) => { ${body} })
       await scheduler.start()
-      console.log('started')
       process.on('SIGTERM', () => scheduler.close())
+      console.log('started')
     `
     const stopped = start(
       script(

@@ -21,7 +21,7 @@ const LATER_MS = 32
 const PATIENCE_MS = 30_000
 
 /** A file that is locked as it is opened belongs to somebody who does not share it. */
-const OPEN_PATIENCE_MS = 5_000
+const OPEN_PATIENCE_MS = 10_000
 
 /** 16 MB of log: pages that change again and again are written back once for all of that. */
 const CHECKPOINT_PAGES = 4_000
