@@ -324,9 +324,9 @@ export const MUTATIONS = [
   },
   {
     name: 'the instant of a tick is not compared',
-    file: 'store/memory/timetable.ts',
-    find: 'return this.#entries.get(name)?.row.nextAt === at',
-    replace: 'return this.#entries.has(name) && at > 0',
+    file: 'core/schedule.ts',
+    find: 'if (now?.nextAt !== at) return false',
+    replace: 'if (now === undefined || at <= 0) return false',
   },
   {
     name: 'missed instants are lost',

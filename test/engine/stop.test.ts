@@ -197,17 +197,18 @@ describe('close', () => {
   })
 
   // Only memory ends with its scheduler.
-  it.skipIf(onSqlite())('on a memory store of its own says how many jobs end with it', async () => {
-    const { open, pass, warnings } = world()
-    const scheduler = open({ name: 'w' })
-    await scheduler.addJobs([{ delay: '1h', ...noop }, { deps: ['ghost'], ...noop }, noop])
-    await pass(scheduler.close())
-    expect(warnings()).toEqual(["2 jobs that have not ended end with the memory store of 'w'."])
-    const second = open({ name: 'v' })
-    await pass(second.addJob(noop).then((handle) => handle.result()))
-    await pass(second.close())
-    expect(warnings()).toHaveLength(1)
-  })
+  if (!onSqlite())
+    it('on a memory store of its own says how many jobs end with it', async () => {
+      const { open, pass, warnings } = world()
+      const scheduler = open({ name: 'w' })
+      await scheduler.addJobs([{ delay: '1h', ...noop }, { deps: ['ghost'], ...noop }, noop])
+      await pass(scheduler.close())
+      expect(warnings()).toEqual(["2 jobs that have not ended end with the memory store of 'w'."])
+      const second = open({ name: 'v' })
+      await pass(second.addJob(noop).then((handle) => handle.result()))
+      await pass(second.close())
+      expect(warnings()).toHaveLength(1)
+    })
 
   it('leaves a store that was passed in open, and says nothing about it', async () => {
     const { open, pass, store, warnings } = world()

@@ -336,13 +336,14 @@ describe('long times', () => {
   })
 
   // Forty days of heartbeats: 800,000 transactions.
-  it.skipIf(onSqlite())('B06: of a running body are honoured as well', async () => {
-    const { open, pass, runtime } = world()
-    const scheduler = open()
-    const handle = await scheduler.addJob({ timeout: '40d', execute: takes(runtime, 41 * DAY) })
-    expect(await pass(codeOf(handle.result()))).toBe('EXECUTION_TIMEOUT')
-    expect(runtime.monotonic()).toBe(40 * DAY)
-  })
+  if (!onSqlite())
+    it('B06: of a running body are honoured as well', async () => {
+      const { open, pass, runtime } = world()
+      const scheduler = open()
+      const handle = await scheduler.addJob({ timeout: '40d', execute: takes(runtime, 41 * DAY) })
+      expect(await pass(codeOf(handle.result()))).toBe('EXECUTION_TIMEOUT')
+      expect(runtime.monotonic()).toBe(40 * DAY)
+    })
 
   it('B06: that make no sense are refused', async () => {
     const { open, fails } = world()
@@ -357,9 +358,8 @@ describe('long times', () => {
 
 describe('a jump of the wall clock', () => {
   // A file has no clock but the wall: see test/stores/sqlite-files.test.ts.
-  it.skipIf(onSqlite())(
-    'B07: touches no timeout, no delay, no order, and no measured duration',
-    async () => {
+  if (!onSqlite())
+    it('B07: touches no timeout, no delay, no order, and no measured duration', async () => {
       for (const ms of [-3_600_000, 3_600_000]) {
         const { open, pass, runtime } = world()
         const scheduler = open(1)
@@ -377,6 +377,5 @@ describe('a jump of the wall clock', () => {
         expect((await slow.job()).attemptLog).toMatchObject([{ callMs: 5_000 }])
         expect((await after.job()).attemptLog).toMatchObject([{ queuedMs: 4_000, callMs: 0 }])
       }
-    },
-  )
+    })
 })
