@@ -12,17 +12,17 @@ const ROOT = resolve(import.meta.dirname, '../..')
 const SHARED = resolve(ROOT, '../shared')
 
 const ID = /(?:C\d{2}|B\d{2}|DQ-\d{2}|ES-\d{2})(?: \(\w\))?/
-const TITLE = /\b(?:it|test|describe)((?:\.\w+(?:\([^)]*\)+)?)*)\(\s*(['"`])((?:(?!\2)[\s\S])*)\2/g
+const TITLE =
+  /(?:if \((!onSqlite\(\))\)\s+)?\b(?:it|test|describe)(?:\.\w+(?:\([^)]*\)+)?)*\(\s*(['"`])((?:(?!\2)[\s\S])*)\2/g
 const IDS_OF_TITLE = new RegExp(`^(${ID.source}(?:, ${ID.source})*):`)
 
 /** The ids at the beginning of the titles of a file of tests, and whether memory alone has them. */
 function idsIn(text: string): ReadonlyMap<string, boolean> {
   const ids = new Map<string, boolean>()
-  for (const [, how = '', , title = ''] of text.matchAll(TITLE)) {
+  for (const [, guard, , title = ''] of text.matchAll(TITLE)) {
     const [, head = ''] = IDS_OF_TITLE.exec(title) ?? []
-    const isSkipped = how.includes('onSqlite()')
     for (const [id] of head.matchAll(/(?:C|B|DQ-|ES-)\d{2}/g)) {
-      ids.set(id, isSkipped && ids.get(id) !== false)
+      ids.set(id, guard !== undefined && ids.get(id) !== false)
     }
   }
   return ids
