@@ -354,12 +354,10 @@ describe('long times', () => {
       expect(error.message).toContain('timeout')
     }
   })
-})
 
-describe('a jump of the wall clock', () => {
   // A file has no clock but the wall: see test/stores/sqlite-files.test.ts.
   if (!onSqlite())
-    it('B07: touches no timeout, no delay, no order, and no measured duration', async () => {
+    it('B07: and a jump of the wall clock touches no timeout, no delay, no order, and no measured duration', async () => {
       for (const ms of [-3_600_000, 3_600_000]) {
         const { open, pass, runtime } = world()
         const scheduler = open(1)
