@@ -5,6 +5,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { afterEach } from 'vitest'
 import { root } from '../sources.ts'
 
 /** A new folder with the given files; gone once `remove` is called. */
@@ -15,6 +16,20 @@ export function folderOf(files: Readonly<Record<string, string>>) {
     writeFileSync(join(folder, name), text)
   }
   return { folder, remove: () => rmSync(folder, { recursive: true, force: true }) }
+}
+
+/** Folders for the tests of a file, each gone when its test is over, with what else is to be. */
+export function ownFolders() {
+  const cleanUps: (() => void)[] = []
+  afterEach(() => {
+    for (const cleanUp of cleanUps.splice(0)) cleanUp()
+  })
+  const inFolder = (files: Readonly<Record<string, string>>): string => {
+    const { folder, remove } = folderOf(files)
+    cleanUps.push(remove)
+    return folder
+  }
+  return { cleanUps, inFolder }
 }
 
 export interface Ended {

@@ -3,25 +3,16 @@
 
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { prepare } from '../../scripts/prepare.mjs'
 import { changesOf, definitionOf } from '../../src/cli/definition.ts'
 import type { RunReport } from '../../src/cli/report.ts'
 import type { Work } from '../../src/cli/work.ts'
-import { Ax, ax, type Ended, folderOf, gone, written } from './helpers.ts'
+import { Ax, ax, type Ended, gone, ownFolders, written } from './helpers.ts'
 
 beforeAll(prepare, 120_000)
 
-const cleanUps: (() => void)[] = []
-afterEach(() => {
-  for (const cleanUp of cleanUps.splice(0)) cleanUp()
-})
-
-function inFolder(files: Readonly<Record<string, string>>): string {
-  const { folder, remove } = folderOf(files)
-  cleanUps.push(remove)
-  return folder
-}
+const { inFolder } = ownFolders()
 
 function write(folder: string, file: string, text = ''): void {
   writeFileSync(join(folder, file), text)

@@ -5,23 +5,14 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { prepare } from '../../scripts/prepare.mjs'
 import type { JobReport, RunReport } from '../../src/cli/report.ts'
-import { Ax, ax, type Ended, folderOf, gone, written } from './helpers.ts'
+import { Ax, ax, type Ended, gone, ownFolders, written } from './helpers.ts'
 
 beforeAll(prepare, 120_000)
 
-const cleanUps: (() => void)[] = []
-afterEach(() => {
-  for (const cleanUp of cleanUps.splice(0)) cleanUp()
-})
-
-function inFolder(files: Readonly<Record<string, string>>): string {
-  const { folder, remove } = folderOf(files)
-  cleanUps.push(remove)
-  return folder
-}
+const { cleanUps, inFolder } = ownFolders()
 
 /** Runs a flow and gives its report, with the jobs by name. */
 async function reportOf(flow: string, file = 'flow.yaml', ...more: readonly string[]) {
