@@ -21,6 +21,14 @@ export function satisfies(dep: Dep, end: JobStatus): boolean {
   return dep.on === 'end' || end === 'success'
 }
 
+/**
+ * How a dependency that is not satisfied is shown, by what its id stands for now. Dead is dead: its
+ * id may have been forgotten since, or given to a job that has nothing to do with this one.
+ */
+export function shownAs(isDead: boolean, now: JobStatus | 'unknown'): JobStatus | 'unknown' {
+  return isDead && now !== 'cancelled' ? 'failed' : now
+}
+
 /** A satisfying end takes one from both counts; any other end takes one from `open` alone. */
 export function afterEnd(counts: Counts, satisfied: boolean): Counts {
   return {

@@ -2,6 +2,7 @@
 // May never decide, do I/O, or scan all jobs: it obeys the promises of store.ts, one by one.
 
 import type { Attempt, Move } from '../core/job.ts'
+import { shownAs } from '../core/quorum.ts'
 import type { StoredSettings } from '../core/settings.ts'
 import { type Runtime, systemRuntime } from '../kit/runtime.ts'
 import { LIMITS } from './limits.ts'
@@ -260,8 +261,7 @@ class MemoryStore implements Store {
       pool: board.pools.get(record?.pool ?? '', now),
       laneHolder: record === undefined ? undefined : board.lanes.holderOf(record),
       deps: unsatisfied.map(({ dep, state }) => {
-        const status = this.#statusOf(dep.id, now)
-        return { ...dep, status: status === 'unknown' && state === 'dead' ? 'failed' : status }
+        return { ...dep, status: shownAs(state === 'dead', this.#statusOf(dep.id, now)) }
       }),
       served: able.length > 0,
       full: able.length > 0 && able.every((worker) => worker.full),

@@ -90,8 +90,9 @@ export interface Standing {
   /** The job that holds its lane, if it waits for one. */
   readonly laneHolder: string | undefined
   /**
-   * Each dependency that is not satisfied; `unknown` for one that nobody has submitted. One that
-   * was dead when it was last looked at, and has been forgotten since, counts as failed.
+   * Each dependency that is not satisfied; `unknown` for one that nobody has submitted. A dead one
+   * is shown as failed or cancelled, whatever its id stands for now: it may have been forgotten
+   * since, or given to another job.
    */
   readonly deps: readonly (Dep & { readonly status: JobStatus | 'unknown' })[]
   /** Whether a live worker serves the type; a job with its own body needs any live worker. */

@@ -186,6 +186,25 @@ export const GRAPH_CASES: readonly Case[] = [
     },
   },
   {
+    name: 'shows a dead dependency as dead, whoever has its id now',
+    run: async ({ store, add, take, tell, tidy, clock, job, expect }) => {
+      await add({ id: 'a' })
+      await take()
+      await tell('a', FAILED)
+      clock.advance(KEEP.failedMs)
+      await tidy()
+      await add({ id: 'any', ...on('a', 'ghost'), depMode: 'any' })
+      const shown = async () => (await store.standing('any')).deps.map(({ status }) => status)
+      expect(await shown()).toEqual(['failed', 'unknown'])
+      await add({ id: 'a' })
+      expect(await shown()).toEqual(['failed', 'unknown'])
+      await take()
+      await tell('a', SUCCEEDED)
+      expect(await shown()).toEqual(['failed', 'unknown'])
+      expect(await job('any')).toMatchObject({ needs: 1, open: 1 })
+    },
+  },
+  {
     name: 'opens the edges of those that still hope when a job is revived',
     run: async ({ add, take, tell, job, statuses, expect }) => {
       await add({ id: 'a' }, { id: 'b' }, { id: 'any', ...on('a', 'b'), depMode: 'any' })

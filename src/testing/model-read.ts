@@ -188,7 +188,7 @@ export function standingOf(world: World, id: string): Standing {
       .filter((edge) => edge.state !== 'satisfied')
       .map(({ dep, state }) => {
         const status = statusOf(world, dep.id)
-        return { ...dep, status: status === 'unknown' && state === 'dead' ? 'failed' : status }
+        return { ...dep, status: state === 'open' || status === 'cancelled' ? status : 'failed' }
       }),
     served: able.length > 0,
     full: able.length > 0 && able.every((worker) => worker.full),

@@ -3,6 +3,7 @@
 
 import { freeAt } from '../../core/gcra.ts'
 import type { JobEvent, JobStatus } from '../../core/job.ts'
+import { shownAs } from '../../core/quorum.ts'
 import type { StoredSettings } from '../../core/settings.ts'
 import { isUrgent, raiseOf, shareOf } from '../../core/settings.ts'
 import { isSuspect } from '../../core/suspect.ts'
@@ -170,7 +171,7 @@ function unsatisfied({ session, graph }: Board, row: Row): Standing['deps'] {
   return edges.map((edge) => {
     const { dep, state } = edge
     const status = session.byId(dep)?.status ?? graph.outcomeOf(dep) ?? 'unknown'
-    return { ...depOf(edge), status: status === 'unknown' && state === 'dead' ? 'failed' : status }
+    return { ...depOf(edge), status: shownAs(state === 'dead', status) }
   })
 }
 

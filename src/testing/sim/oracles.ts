@@ -187,7 +187,9 @@ export class Oracles {
   #fold(commit: Commit, events: readonly JobEvent[]): void {
     const { view, world } = this.watch
     const added = commit.events.filter(({ from }) => from === null).map(({ job }) => job)
-    for (const event of events) {
+    const decided = entriesOf(commit)
+    for (const [index, event] of events.entries()) {
+      if (index === decided) view.tell(commit.now)
       const seen = view.jobs.get(event.job)
       checkEvent(this.watch, seen, event)
       const record = commit.after.get(event.job)
@@ -203,7 +205,9 @@ export class Oracles {
       world.trace.add(`${event.at} ${event.seq} ${event.job} ${event.event} ${event.to}`)
       this.watch.coverage.code(event.code)
     }
-    if (commit.call.name === 'apply') this.#forget(commit)
+    if (commit.call.name !== 'apply') return
+    view.tell(commit.now)
+    this.#forget(commit)
   }
 
   /** A slot that will not be free for long is nobody's to wait for; no entry says so. */
@@ -368,6 +372,15 @@ function companions(call: Call, added: readonly string[], id: string): ReadonlyS
   const group = groups.find(({ jobs }) => jobs.some((job) => job.id === id))
   const ids = new Set(group?.jobs.map((job) => job.id))
   return new Set(added.filter((each) => ids.has(each)))
+}
+
+/** How many entries of the log are decisions themselves; what they bring about follows. */
+function entriesOf({ call, answer }: Commit): number {
+  if (call.name !== 'apply') return 0
+  const { answer: moved } = answer as { readonly answer: readonly Moved[] }
+  const moves = call.args[0] as readonly Move[]
+  const isLogged = ({ step }: Move) => step !== 'forget' && step !== 'settle'
+  return moves.filter((move, at) => moved[at]?.status === 'moved' && isLogged(move)).length
 }
 
 const BACKS_OFF: ReadonlySet<string> = new Set(['job:retry', 'job:timeout', 'job:lost'])

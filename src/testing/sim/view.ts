@@ -112,6 +112,8 @@ export class View {
   readonly ever = new Set<string>()
   /** Ids of submissions that may have happened without their caller hearing of it. */
   readonly uncertain = new Set<string>()
+  /** Ends whose dependents have not been told yet. */
+  #untold: Seen[] = []
   added = 0
   forgotten = 0
   revived = 0
@@ -250,7 +252,7 @@ export class View {
     return outcome !== undefined && outcome.until > now ? outcome.status : undefined
   }
 
-  /** One record of the log: the job moves, and whoever depends on it is told. */
+  /** One record of the log: the job moves; whoever depends on it is told later, by `tell`. */
   fold(seen: Seen, event: JobEvent, now: number, after: StoredJob, ended: Ended): void {
     if (event.event === 'job:running') {
       this.lastStart.set(event.pool, event.seq)
@@ -314,10 +316,25 @@ export class View {
     const { job } = seen
     const holds = event.to === 'cancelled' && event.from === 'running'
     if (!holds) seen.admitted = false
+    this.#untold.push(seen)
+    if (job.key === undefined || this.keys.get(job.key)?.id !== job.id) return
+    const until = event.to === 'success' ? now + job.keyForMs : now
+    if (until > now) this.keys.set(job.key, { id: job.id, until })
+    else this.keys.delete(job.key)
+  }
+
+  /** All decisions of a call have been made: now the dependents hear of the ends among them. */
+  tell(now: number): void {
+    const ended = this.#untold
+    this.#untold = []
+    for (const seen of ended) if (isEnd(seen.status)) this.#tellOf(seen, now)
+  }
+
+  #tellOf({ job, status }: Seen, now: number): void {
     for (const dependent of this.namers.get(job.id) ?? []) {
       if (dependent.edges.get(job.id) !== 'open') continue
       const dep = dependent.job.deps.find(({ id }) => id === job.id)
-      const satisfied = dep?.on === 'end' || event.to === 'success'
+      const satisfied = dep?.on === 'end' || status === 'success'
       dependent.edges.set(job.id, satisfied ? 'satisfied' : 'dead')
       // Its quorum is met: it asks for its lane, whether or not it gets it.
       const isDue = dependent.job.availableAt <= now
@@ -328,10 +345,6 @@ export class View {
       dependent.weight = this.worth(dependent.job.priority)
       dependent.epoch = this.epoch
     }
-    if (job.key === undefined || this.keys.get(job.key)?.id !== job.id) return
-    const until = event.to === 'success' ? now + job.keyForMs : now
-    if (until > now) this.keys.set(job.key, { id: job.id, until })
-    else this.keys.delete(job.key)
   }
 
   #revive(seen: Seen, now: number): void {
