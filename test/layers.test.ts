@@ -17,6 +17,7 @@ const DOORS: readonly Layer[] = [
   { files: 'kit/runtime.ts', may: ['core/', 'kit/', 'node:'] },
   { files: 'kit/context.ts', may: ['core/', 'kit/', 'node:'] },
   { files: 'kit/channel.ts', may: ['core/', 'kit/', 'node:'] },
+  { files: 'kit/machine.ts', may: ['core/', 'kit/', 'node:'] },
   { files: 'kit/cron.ts', may: ['core/', 'kit/', 'croner'] },
   { files: 'kit/resources.ts', may: ['core/', 'kit/', 'node:'] },
   // The store's clock is the machine's: its index hands in the runtime, and nothing else of kit.
@@ -26,7 +27,7 @@ const DOORS: readonly Layer[] = [
     not: ['store/memory'],
   },
   // The machine's processes and files; the library that SQLite comes in.
-  { files: 'stores/sqlite/host.ts', may: ['core/', 'node:'] },
+  { files: 'stores/sqlite/host.ts', may: ['core/', 'kit/machine.ts', 'node:'] },
   { files: 'stores/sqlite/driver.ts', may: ['core/', 'node:', 'libsql'] },
 ]
 
@@ -133,6 +134,8 @@ describe('the test of layers', () => {
     ['engine/schedules.ts', 'croner'],
     ['kit/runtime.ts', '../engine/worker.ts'],
     ['kit/context.ts', '../store/store.ts'],
+    ['kit/machine.ts', '../engine/worker.ts'],
+    ['stores/sqlite/host.ts', '../../kit/heap.ts'],
     ['store/memory.ts', 'node:fs'],
     ['store/memory.ts', '../engine/worker.ts'],
     ['stores/sqlite/port.ts', '../../store/memory.ts'],

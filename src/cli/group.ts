@@ -3,8 +3,8 @@
 // one that was written down: numbers of processes are used again.
 
 import { execFile } from 'node:child_process'
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
-import { hostname } from 'node:os'
+import { readdirSync } from 'node:fs'
+import { beginningOf, fieldsOf, hasEnded, machineParts, textOf } from '../kit/machine.ts'
 import { systemRuntime } from '../kit/runtime.ts'
 
 /** A group leader, and how to know it and its children again. */
@@ -28,7 +28,7 @@ const NOTE = /^process group (\d+) on (\S+), begun (.*), marked (\S+)$/
 
 /** What a job writes down about its command, so that it can be ended when this process has died. */
 export async function noteOf({ pid, mark }: Group): Promise<string> {
-  return `process group ${pid} on ${machine()}, begun ${await beginningOf(pid)}, marked ${mark}`
+  return `process group ${pid} on ${machine()}, begun ${await beganAt(pid)}, marked ${mark}`
 }
 
 /**
@@ -62,7 +62,7 @@ async function isGone(group: Group, ms: number): Promise<boolean> {
 }
 
 async function isOurs({ pid, mark }: Group, began: string): Promise<boolean> {
-  const hasBegunThen = began !== '' && (await beginningOf(pid)) === began
+  const hasBegunThen = began !== '' && (await beganAt(pid)) === began
   if (process.platform !== 'linux') return hasBegunThen
   const members = membersOf(pid)
   if (hasBegunThen && members.includes(pid)) return true
@@ -94,20 +94,14 @@ function send({ pid }: Group, signal: NodeJS.Signals): void {
 function membersOf(group: number): readonly number[] {
   const pids = readdirSync('/proc').map(Number).filter(Number.isInteger)
   return pids.filter((pid) => {
-    const [state, , pgrp] = statOf(pid)
-    return Number(pgrp) === group && state !== 'Z' && state !== 'X'
+    const [state, , pgrp] = fieldsOf(pid)
+    return Number(pgrp) === group && !hasEnded(state)
   })
 }
 
-/** The fields of a process from its state on; its name, in brackets, may have spaces. */
-function statOf(pid: number): readonly string[] {
-  const text = textOf(`/proc/${pid}/stat`)
-  return text.slice(text.lastIndexOf(')') + 2).split(' ')
-}
-
-/** When a process began: in ticks since the machine did, or as `ps` says; empty if nobody does. */
-async function beginningOf(pid: number): Promise<string> {
-  if (process.platform === 'linux') return statOf(pid)[19] ?? ''
+/** When a process began, as a text to compare; empty if nobody tells. */
+async function beganAt(pid: number): Promise<string> {
+  if (process.platform === 'linux') return beginningOf(pid)
   return new Promise((resolve) => {
     execFile('ps', ['-o', 'lstart=', '-p', String(pid)], { env: { LC_ALL: 'C' } }, (_, out) =>
       resolve(String(out ?? '').trim()),
@@ -115,27 +109,6 @@ async function beginningOf(pid: number): Promise<string> {
   })
 }
 
-/** Numbers of processes mean something within one machine, one start and one container of it. */
 function machine(): string {
-  const boot = textOf('/proc/sys/kernel/random/boot_id').trim()
-  return [hostname(), boot, namespace()]
-    .filter((part) => part !== '')
-    .join('/')
-    .replace(/\s/g, '_')
-}
-
-function namespace(): string {
-  try {
-    return readlinkSync('/proc/self/ns/pid')
-  } catch {
-    return ''
-  }
-}
-
-function textOf(file: string): string {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch {
-    return ''
-  }
+  return machineParts().join('/').replace(/\s/g, '_')
 }

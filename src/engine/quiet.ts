@@ -17,7 +17,7 @@ interface Waiter {
 
 export class Quiet {
   readonly #hub: Hub
-  /** Whether this process runs anything: then nobody needs to ask the store. */
+  /** Whether this process has, or takes, anything to run: then nobody needs to ask the store. */
   readonly #isBusy: () => boolean
   readonly #waiting: Waiter[] = []
   #looking = false

@@ -154,7 +154,7 @@ export abstract class SchedulerBase extends Operator {
     this.#keeper = new Keeper(this.#hub, this.#pulse, this.#schedules)
     this.#waiters = new Waiters(this.#hub)
     watchNesting(this.#hub, this.#worker, this.#waiters)
-    this.#quiet = new Quiet(this.#hub, () => this.#worker.runs.size > 0)
+    this.#quiet = new Quiet(this.#hub, () => this.#worker.isBusy)
     this.#hub.onHint((hint) => {
       if (hint.ready) this.#worker.wake()
       if (hint.overdue || hint.settings) this.#keeper.wake()

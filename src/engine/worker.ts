@@ -30,6 +30,7 @@ export interface LocalBody extends JobBody {
 /** Who wants to know what this process holds: one job more, or none any more. */
 export interface WorkerOwner {
   busy(): void
+  /** It holds nothing, and has not been told of anything more. */
   free(): void
   /** It has begun, or ceased, to take nothing for too many zombies. */
   fullness(): void
@@ -112,9 +113,14 @@ export class Worker {
     for (const run of this.runs.values()) this.#force.abort(run, 'stop')
   }
 
+  /** Whether it holds anything, or is being told of more: the store need not be asked. */
+  get isBusy(): boolean {
+    return this.runs.size > 0 || this.#filling
+  }
+
   /** Resolves when this process holds nothing. */
   async emptied(): Promise<void> {
-    if (this.runs.size === 0 && !this.#filling) return
+    if (!this.isBusy) return
     await new Promise<void>((resolve) => this.#emptied.push(resolve))
   }
 
@@ -184,7 +190,6 @@ export class Worker {
     try {
       do {
         this.#again = false
-        await this.#breath.take()
         if (this.#state === 'live') await this.turn(() => this.#take())
       } while (this.#again && this.#state === 'live')
     } catch (error) {
@@ -203,6 +208,8 @@ export class Worker {
     const askedAt = runtime.monotonic()
     const ask = { holder, leaseMs, max: LIMITS.moves, types: this.#registry.served }
     const { jobs, nextAt } = this.#hub.heard(await store.lease(ask, this.#hub.tell))
+    // Here, and not before: ends and the lease that is asked for beside them share a transaction.
+    await this.#breath.take()
     this.#acceptAll(jobs, askedAt + leaseMs)
     if (jobs.length === LIMITS.moves) this.#again = true
     if (Number.isFinite(nextAt)) this.#wakeIn(nextAt - (await store.time()))
@@ -378,13 +385,12 @@ export class Worker {
 
   #over(run: Run): void {
     this.runs.delete(run.lease.number)
-    if (this.runs.size > 0) return
-    this.#owner.free()
     this.#tellEmpty()
   }
 
   #tellEmpty(): void {
-    if (this.runs.size > 0 || this.#filling || this.#emptied.length === 0) return
+    if (this.isBusy) return
+    this.#owner.free()
     const waiting = this.#emptied
     this.#emptied = []
     for (const resolve of waiting) resolve()

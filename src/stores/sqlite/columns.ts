@@ -29,34 +29,26 @@ export const FIXED = [
   'payload',
 ] as const
 
-/** Columns that change, each with what it is of a row. The first ones are those of `live` alone. */
-const CHANGING = [
-  ['again', (row) => row.again],
-  ['due_at', (row) => (row.status === 'pending' ? row.availableAt : 0)],
-  ['lease', (row) => row.lease?.number ?? null],
-  ['holder', (row) => row.lease?.holder ?? null],
-  ['hold', (row) => Number(row.lease?.hold ?? false)],
-  ['evictor', (row) => row.evictor ?? null],
-  ['suspect', (row) => Number(isSuspect(row))],
-  ['status', (row) => row.status],
-  ['rank', (row) => row.rank],
-  ['needs', (row) => row.needs],
-  ['open', (row) => row.open],
-  ['deadline', (row) => row.deadline],
-  ['code', (row) => row.code ?? null],
-  ['figures', figuresOf],
-  ['error', (row) => (row.error === undefined ? null : JSON.stringify(row.error))],
-  ['result', (row) => row.result ?? null],
-] as const satisfies readonly (readonly [column: string, of: (row: Row) => Value])[]
-
-const LIVE_ALONE = 7
+/** Columns that change. The first ones are those of `live` alone. */
+const LIVE_ALONE = ['again', 'due_at', 'lease', 'holder', 'hold', 'evictor', 'suspect'] as const
+const SHARED = [
+  'status',
+  'rank',
+  'needs',
+  'open',
+  'deadline',
+  'code',
+  'figures',
+  'error',
+  'result',
+] as const
 
 /** What is read of a column of `live` where there is none: nobody holds what is over. */
 const NOBODYS = ['0', '0', 'NULL', 'NULL', '0', 'NULL', '0']
 
 export const CHANGES: Readonly<Record<Table, readonly string[]>> = {
-  live: CHANGING.map(([column]) => column),
-  past: CHANGING.slice(LIVE_ALONE).map(([column]) => column),
+  live: [...LIVE_ALONE, ...SHARED],
+  past: SHARED,
 }
 
 /** What columns are where nothing is said of them; undefined for one that is always said. */
@@ -89,13 +81,32 @@ export function fixedOf(row: Row): Value[] {
   ]
 }
 
+/** The columns of `CHANGES`, in their order. */
 export function changingOf(row: Row, table: Table): Value[] {
-  const first = table === 'live' ? 0 : LIVE_ALONE
-  const values: Value[] = new Array(CHANGING.length - first)
-  for (let at = first; at < CHANGING.length; at += 1) {
-    values[at - first] = (CHANGING[at] as (typeof CHANGING)[number])[1](row)
-  }
-  return values
+  const { status, lease } = row
+  const error = row.error === undefined ? null : JSON.stringify(row.error)
+  const shared = [
+    status,
+    row.rank,
+    row.needs,
+    row.open,
+    row.deadline,
+    row.code ?? null,
+    figuresOf(row),
+    error,
+    row.result ?? null,
+  ]
+  if (table === 'past') return shared
+  return [
+    row.again,
+    status === 'pending' ? row.availableAt : 0,
+    lease?.number ?? null,
+    lease?.holder ?? null,
+    Number(lease?.hold ?? false),
+    row.evictor ?? null,
+    Number(isSuspect(row)),
+    ...shared,
+  ]
 }
 
 const COLUMNS = [...FIXED, ...CHANGES.live]
@@ -114,7 +125,7 @@ function packed(changing: readonly string[]): string {
   return `json_array(${all.join(', ')}) AS packed`
 }
 
-type Column = (typeof FIXED)[number] | (typeof CHANGING)[number][0]
+type Column = (typeof FIXED | typeof LIVE_ALONE | typeof SHARED)[number]
 
 const AT = Object.fromEntries(COLUMNS.map((column, at) => [column, at])) as Readonly<
   Record<Column, number>
@@ -203,7 +214,7 @@ export function readRow(c: readonly unknown[], shared: Shared): Row {
     result: optional(c[AT.result]),
     saved: {
       table: isPast ? 'past' : 'live',
-      values: c.slice(FIXED.length + (isPast ? LIVE_ALONE : 0)) as Value[],
+      values: c.slice(FIXED.length + (isPast ? LIVE_ALONE.length : 0)) as Value[],
     },
   }
   if (status === 'running') row.log = [...row.log, openAttemptOf(row, holder)]

@@ -32,11 +32,11 @@ export type Said = [
 
 /** What changes and no statement asks for. Instants are milliseconds since the job was created. */
 export function figuresOf(row: Row): string {
-  const { rev, weight, starts, attempts, lost, log, status } = row
-  const { availableAt, readyAt, startedAt, finishedAt, createdAt } = row
-  const since = (time: number) => (time === 0 ? 'null' : time - createdAt)
-  const times = `${since(availableAt)},${since(readyAt)},${since(startedAt)},${since(finishedAt)}`
-  const numbers = `${rev},${weight},${starts},${attempts},${lost},${times}`
+  const { rev, weight, starts, attempts, lost, log, status, createdAt } = row
+  const numbers =
+    `${rev},${weight},${starts},${attempts},${lost},${since(createdAt, row.availableAt)},` +
+    `${since(createdAt, row.readyAt)},${since(createdAt, row.startedAt)},` +
+    `${since(createdAt, row.finishedAt)}`
   const more = moreOf(row)
   // The attempt that runs is not written: it is what the row itself says.
   const closed = status === 'running' ? log.length - 1 : log.length
@@ -45,6 +45,10 @@ export function figuresOf(row: Row): string {
   const attemptsMade = JSON.stringify(made)
   if (more === undefined) return `[${numbers},${attemptsMade}]`
   return `[${numbers},${attemptsMade},${JSON.stringify(more)}]`
+}
+
+function since(createdAt: number, time: number): number | 'null' {
+  return time === 0 ? 'null' : time - createdAt
 }
 
 export type Figures = [

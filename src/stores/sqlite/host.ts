@@ -1,11 +1,11 @@
 // Owns the doors to this machine: its clock and timers as handed in, its processes, its files.
 // May never be asked by anything but this store.
 
-import { accessSync, constants, existsSync, readFileSync, readlinkSync, statSync } from 'node:fs'
-import { hostname } from 'node:os'
+import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { kill, pid } from 'node:process'
 import { AxError } from '../../core/errors.ts'
+import { beginningOf, fieldsOf, hasEnded, machineParts } from '../../kit/machine.ts'
 
 /** What the store needs of the machine that it is on. */
 export interface Host {
@@ -33,41 +33,13 @@ export interface ProcessId {
 export type Clockwork = Omit<Host, 'checkPath' | 'process' | 'isAlive'>
 
 export function hostOf(clockwork: Clockwork): Host {
-  const host = machineName()
+  const host = machineParts().join(' ')
   return {
     ...clockwork,
     checkPath,
     process: { host, pid, began: beginningOf(pid) },
     isAlive: (id) => id.host !== host || isAlive(id),
   }
-}
-
-/** Numbers of processes mean something within one machine, and one container of it. */
-function machineName(): string {
-  return [hostname(), textOf('/proc/sys/kernel/random/boot_id'), namespace()].join(' ').trim()
-}
-
-function namespace(): string {
-  try {
-    return readlinkSync('/proc/self/ns/pid')
-  } catch {
-    return ''
-  }
-}
-
-function textOf(file: string): string {
-  try {
-    return readFileSync(file, 'utf8').trim()
-  } catch {
-    return ''
-  }
-}
-
-/** When a process began, in ticks since the machine did; empty where the system does not tell. */
-function beginningOf(process: number): string {
-  const text = textOf(`/proc/${process}/stat`)
-  // Its name is in brackets, and may have spaces; the start is field 22 of all, 20 after that.
-  return text.slice(text.lastIndexOf(')') + 2).split(' ')[19] ?? ''
 }
 
 /** One that has ended and has not been asked for yet, a zombie, runs no job any more. */
@@ -77,10 +49,8 @@ function isAlive({ pid: other, began }: ProcessId): boolean {
   } catch (error) {
     return (error as { readonly code?: string }).code === 'EPERM'
   }
-  const text = textOf(`/proc/${other}/stat`)
-  if (text === '') return true
-  const [state] = text.slice(text.lastIndexOf(')') + 2)
-  return state !== 'Z' && state !== 'X' && beginningOf(other) === began
+  const [state] = fieldsOf(other)
+  return state === undefined || (!hasEnded(state) && beginningOf(other) === began)
 }
 
 function checkPath(file: string): void {

@@ -152,10 +152,8 @@ export class Queue {
 export function takeFrom(pool: Pool, queues: readonly Queue[], call: Call): void {
   const { rules } = pool
   if (rules.paused) return
-  const isPlain = rules.elastic === null && rules.preempt === null
-  if (isPlain && call.slots.ofPool(pool.name) >= rules.concurrency) return
   let isChanged = false
-  while (call.left > 0) {
+  while (call.left > 0 && mayHaveRoom(pool, call)) {
     const queue = next(queues, call)
     const row = queue?.peek()
     if (queue === undefined || row === undefined) break
@@ -181,6 +179,12 @@ export function takeFrom(pool: Pool, queues: readonly Queue[], call: Call): void
     slots.add({ holder: call.holder, pool: pool.name, type: row.type }, 1)
   }
   if (isChanged) call.board.pools.save(pool)
+}
+
+/** False where no job could start, whichever it is: then none is read. */
+function mayHaveRoom({ name, rules }: Pool, { slots, holder }: Call): boolean {
+  if (rules.elastic !== null || rules.preempt !== null) return true
+  return slots.ofPool(name) < rules.concurrency && slots.ofShare(name, holder) < shareOf(rules)
 }
 
 /**
