@@ -57,10 +57,9 @@ export class Client {
 
   /** Stores jobs that came one by one, each on its own terms. Errors do not speak of a batch. */
   async #offerSingles(jobs: readonly NewJob[]): Promise<readonly (JobHandle | Failed | Full)[]> {
-    const { store, settings, tell } = this.#hub
-    const { unknownDeps } = settings
+    const { unknownDeps } = this.#hub.settings
     const groups = jobs.map((job): InsertGroup => ({ jobs: [job], unknownDeps }))
-    const answers = this.#hub.heard(await store.insert(groups, tell))
+    const answers = await this.#hub.insertAll(groups)
     return answers.map((answer, index) => {
       const job = jobs[index] as NewJob
       if (answer.status === 'stale') return new Failed(leaseLost(job.id))

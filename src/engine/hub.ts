@@ -3,6 +3,7 @@
 
 import { AxError, isAxError } from '../core/errors.ts'
 import type { Move } from '../core/job.ts'
+import { Breath } from '../kit/breath.ts'
 import { coalesce } from '../kit/coalesce.ts'
 import type { Emitter } from '../kit/emitter.ts'
 import { withRetry } from '../kit/retry.ts'
@@ -29,6 +30,8 @@ export class Hub {
   /** This process, this start: a name that no other start shares. */
   readonly holder: string
   readonly move: (move: Move) => Promise<Moved>
+  /** Taken where a loop could go on from promise to promise: timers, and heartbeats, need a turn. */
+  readonly breath: Breath
   /** A small group, stored together with those of the same turn. */
   readonly #insertSmall: (group: InsertGroup) => Promise<InsertAnswer>
   readonly #hintListeners = new Set<(hint: Hint) => void>()
@@ -39,16 +42,14 @@ export class Hub {
     this.settings = settings
     this.runtime = settings.runtime
     this.emitter = createEmitter(settings.logger)
+    this.breath = new Breath(this.runtime)
     const start = Math.floor(this.runtime.random() * 2 ** 40).toString(36)
     this.holder = `${settings.name}:${start}`
     this.move = coalesce((moves) => this.moveAll(moves), { max: LIMITS.moves })
-    this.#insertSmall = coalesce(
-      async (groups) => this.heard(await store.insert(groups, this.tell)),
-      {
-        max: LIMITS.batch,
-        weigh: ({ jobs }) => jobs.reduce((sum, job) => sum + 1 + job.deps.length, 0),
-      },
-    )
+    this.#insertSmall = coalesce((groups) => this.insertAll(groups), {
+      max: LIMITS.batch,
+      weigh: ({ jobs }) => jobs.reduce((sum, job) => sum + 1 + job.deps.length, 0),
+    })
   }
 
   /** Whether anybody here listens to transitions: only then are they asked for. */
@@ -70,8 +71,13 @@ export class Hub {
   /** Small groups share a call; a large one is a call of its own. */
   async insert(group: InsertGroup): Promise<InsertAnswer> {
     if (group.jobs.length <= 100) return this.#insertSmall(group)
-    const answers = this.heard(await this.store.insert([group], this.tell))
+    const answers = await this.insertAll([group])
     return answers[0] as InsertAnswer
+  }
+
+  async insertAll(groups: readonly InsertGroup[]): Promise<readonly InsertAnswer[]> {
+    await this.breath.take()
+    return this.heard(await this.store.insert(groups, this.tell))
   }
 
   /** Emits what a call has written, and passes its answer on. */

@@ -4,7 +4,6 @@
 import type { Lease, StoredJob } from '../core/job.ts'
 import type { JobBody, TypeTerms } from '../core/submit.ts'
 import type { JobZombie } from '../core/zombie.ts'
-import { Breath } from '../kit/breath.ts'
 import { type Enter, outside } from '../kit/context.ts'
 import { createLimiter, type Limiter } from '../kit/limiter.ts'
 import type { Place } from '../kit/place.ts'
@@ -57,7 +56,6 @@ export class Worker {
   #again = false
   #due: Timer | undefined
   #poll: Timer | undefined
-  readonly #breath: Breath
   #emptied: (() => void)[] = []
 
   constructor(hub: Hub, registry: Registry, powers: ContextPowers, owner: WorkerOwner) {
@@ -66,7 +64,6 @@ export class Worker {
     this.#powers = powers
     this.#owner = owner
     this.turn = createLimiter(1, { nested: 'queue', runtime: hub.runtime })
-    this.#breath = new Breath(hub.runtime)
     this.#outcomes = new Outcomes(hub.settings, registry)
     this.#force = new Force(hub, registry, {
       left: (run) => this.#ends.write(run, this.#outcomes.forced(run)),
@@ -190,6 +187,8 @@ export class Worker {
     try {
       do {
         this.#again = false
+        // A step later: what woke it, a submission say, is told to listeners before its start.
+        await undefined
         if (this.#state === 'live') await this.turn(() => this.#take())
       } while (this.#again && this.#state === 'live')
     } catch (error) {
@@ -209,7 +208,7 @@ export class Worker {
     const ask = { holder, leaseMs, max: LIMITS.moves, types: this.#registry.served }
     const { jobs, nextAt } = this.#hub.heard(await store.lease(ask, this.#hub.tell))
     // Here, and not before: ends and the lease that is asked for beside them share a transaction.
-    await this.#breath.take()
+    await this.#hub.breath.take()
     this.#acceptAll(jobs, askedAt + leaseMs)
     if (jobs.length === LIMITS.moves) this.#again = true
     if (Number.isFinite(nextAt)) this.#wakeIn(nextAt - (await store.time()))

@@ -8,18 +8,23 @@ const BREATH_MS = 10
 
 export class Breath {
   readonly #runtime: Runtime
-  #lastAt: number
+  /** When the present turn of the event loop was first seen, until it is over. */
+  #since: number | undefined
 
   constructor(runtime: Runtime) {
     this.#runtime = runtime
-    this.#lastAt = runtime.monotonic()
   }
 
-  /** Gives the event loop a turn, if the last one was long enough ago. */
+  /** Gives the event loop its next turn, if the present one has lasted long enough. */
   async take(): Promise<void> {
     const now = this.#runtime.monotonic()
-    if (now - this.#lastAt < BREATH_MS) return
-    await new Promise<void>((resolve) => this.#runtime.soon(resolve))
-    this.#lastAt = this.#runtime.monotonic()
+    if (this.#since === undefined) {
+      this.#since = now
+      this.#runtime.soon(() => {
+        this.#since = undefined
+      })
+    } else if (now - this.#since >= BREATH_MS) {
+      await new Promise<void>((resolve) => this.#runtime.soon(resolve))
+    }
   }
 }

@@ -115,29 +115,6 @@ export function rowOf(
     enqueueTimeoutMs: job.enqueueTimeoutMs,
     createdAt: now,
     payload: optional(job.payload),
-    ...beginning(weight, now, now + job.delayMs),
-  }
-}
-
-type Fixed =
-  | 'seq'
-  | 'id'
-  | 'type'
-  | 'pool'
-  | 'line'
-  | 'flow'
-  | 'termsAt'
-  | 'terms'
-  | 'priority'
-  | 'deps'
-type AlsoFixed = 'depMode' | 'key' | 'keyForMs' | 'lane' | 'enqueueTimeoutMs' | 'createdAt'
-
-function beginning(
-  weight: number,
-  now: number,
-  availableAt: number,
-): Omit<Row, Fixed | AlsoFixed | 'payload'> {
-  return {
     status: 'waiting',
     rev: 1,
     weight,
@@ -152,7 +129,7 @@ function beginning(
     lostBefore: 0,
     lease: undefined,
     deadline: 0,
-    availableAt,
+    availableAt: now + job.delayMs,
     readyAt: 0,
     startedAt: 0,
     finishedAt: 0,

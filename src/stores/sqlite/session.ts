@@ -37,8 +37,11 @@ const STEADY_MS = 60_000
 /** As many statements cost less than one that reads a text. */
 const FEW = 3
 
-/** Rows kept from one transaction to the next, some 2 kB each: beyond it, only those that run. */
-const MOST_KEPT = 5_000
+/**
+ * Rows kept from one transaction to the next: beyond it, only those that run. Some thousands more
+ * cost the collector of garbage more than it costs to read them again.
+ */
+const MOST_KEPT = 1_000
 const MOST_TEXT = 1_000
 
 function isSmall({ payload, error }: Row): boolean {

@@ -144,13 +144,20 @@ type Kind = 'own' | 'same' | 'offset'
 /** Most of what is written together is the same, and leases are granted in the order of seqs. */
 function kindsOf(rows: readonly (readonly Value[])[]): readonly Kind[] {
   const first = rows[0] as readonly Value[]
-  return first.map((value, at) => {
-    if (at === 0) return 'own'
-    if (rows.every((row) => row[at] === value)) return 'same'
-    if (typeof value !== 'number') return 'own'
-    const offset = offsetOf(first, at)
-    return rows.every((row) => offsetOf(row, at) === offset) ? 'offset' : 'own'
-  })
+  return first.map((_, at) => (at === 0 ? 'own' : kindOf(rows, at)))
+}
+
+function kindOf(rows: readonly (readonly Value[])[], at: number): Kind {
+  const first = rows[0] as readonly Value[]
+  const value = first[at]
+  const offset = offsetOf(first, at)
+  let [isSame, isOffset] = [true, typeof value === 'number']
+  for (const row of rows) {
+    isSame &&= row[at] === value
+    isOffset &&= offsetOf(row, at) === offset
+    if (!isSame && !isOffset) return 'own'
+  }
+  return isSame ? 'same' : 'offset'
 }
 
 function offsetOf(row: readonly Value[], at: number): number {
