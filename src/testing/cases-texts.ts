@@ -70,6 +70,18 @@ async function fillWith({ add, store }: Bench): Promise<void> {
 
 export const TEXT_CASES: readonly Case[] = [
   {
+    name: 'hands out long payloads among short ones, in order, and whole',
+    run: async ({ add, take, expect }) => {
+      const payloads = [9, 30_000, 9_990, 10_001, 9, 1_000_000].map((size) => {
+        return JSON.stringify('\u00e9'.repeat(size))
+      })
+      await add(...payloads.map((payload, at) => ({ id: `job ${at}`, payload })))
+      const taken = [...(await take(2)), ...(await take(10))]
+      expect(taken.map(({ id }) => id)).toEqual(payloads.map((_, at) => `job ${at}`))
+      expect(taken.map(({ payload }) => payload)).toEqual(payloads)
+    },
+  },
+  {
     name: 'keeps every name that may be one, and no two of them are one',
     run: async (bench) => {
       const { store, job, expect } = bench

@@ -122,8 +122,12 @@ export const PACKED: Readonly<Record<Table, string>> = {
 
 function packed(changing: readonly string[]): string {
   const all = [...FIXED.map((column) => `job.${column}`), ...changing]
-  return `json_array(${all.join(', ')}) AS packed`
+  return `json_array(${all.join(', ')})`
 }
+
+/** The same, or the seq alone of a job whose texts are long: then many fit into one text. */
+export const SHORT = `CASE WHEN length(job.said) + ifnull(length(job.payload), 0)
+  + ifnull(length(live.error), 0) < 10000 THEN ${PACKED.live} ELSE live.seq END`
 
 type Column = (typeof FIXED | typeof LIVE_ALONE | typeof SHARED)[number]
 

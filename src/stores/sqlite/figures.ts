@@ -41,10 +41,12 @@ export function figuresOf(row: Row): string {
   // The attempt that runs is not written: it is what the row itself says.
   const closed = status === 'running' ? log.length - 1 : log.length
   if (closed <= 0 && more === undefined) return `[${numbers}]`
-  const made = log.slice(0, Math.max(0, closed)).map((each) => packAttempt(each, createdAt))
-  const attemptsMade = JSON.stringify(made)
-  if (more === undefined) return `[${numbers},${attemptsMade}]`
-  return `[${numbers},${attemptsMade},${JSON.stringify(more)}]`
+  let made = ''
+  for (let at = 0; at < closed; at += 1) {
+    made += (at === 0 ? '' : ',') + attemptText(log[at] as Attempt, createdAt)
+  }
+  if (more === undefined) return `[${numbers},[${made}]]`
+  return `[${numbers},[${made}],${JSON.stringify(more)}]`
 }
 
 function since(createdAt: number, time: number): number | 'null' {
@@ -76,14 +78,13 @@ type PackedAttempt = [
   code?: string,
 ]
 
-function packAttempt(made: Attempt, createdAt: number): PackedAttempt {
+function attemptText(made: Attempt, createdAt: number): string {
   const { attempt, startedAt, queuedMs, worker, callMs, outcome, code } = made
-  const packed: PackedAttempt = [attempt, startedAt - createdAt, queuedMs, worker]
-  if (callMs === undefined) return packed
-  packed.push(callMs)
-  if (outcome !== undefined || code !== undefined) packed.push(outcome ?? 0)
-  if (code !== undefined) packed.push(code)
-  return packed
+  let text = `[${attempt},${startedAt - createdAt},${queuedMs},${JSON.stringify(worker)}`
+  if (callMs === undefined) return `${text}]`
+  text += `,${callMs}`
+  if (outcome !== undefined || code !== undefined) text += `,${JSON.stringify(outcome ?? 0)}`
+  return code === undefined ? `${text}]` : `${text},${JSON.stringify(code)}]`
 }
 
 function unpackAttempt(packed: PackedAttempt, createdAt: number): Attempt {

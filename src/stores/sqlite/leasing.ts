@@ -23,8 +23,9 @@ const NEVER = Number.POSITIVE_INFINITY
 
 /** Promotes what is due, then grants ready jobs, pool by pool in order of name. */
 export function lease(board: Board, ask: LeaseAsk): LeaseAnswer {
-  promote(board)
   const { session } = board
+  const anyPending = session.askOne('anyPending') !== undefined
+  if (anyPending) promote(board)
   const jobs: Row[] = []
   const heads = headsOf(session, ask.types)
   const byPool = new Map<string, Head[]>()
@@ -54,7 +55,9 @@ export function lease(board: Board, ask: LeaseAsk): LeaseAnswer {
     const queues = (byPool.get(name) ?? []).map((head) => new Queue(session, head, chunk))
     takeFrom(pool, queues, call)
   }
-  return { jobs: jobs.map(viewOf), nextAt: Math.min(call.nextAt, nextOut(board)) }
+  // A lease sends nobody to wait for a time.
+  const nextAt = anyPending ? nextOut(board) : NEVER
+  return { jobs: jobs.map(viewOf), nextAt: Math.min(call.nextAt, nextAt) }
 }
 
 const NO_CAPS: ReadonlyMap<string, number> = new Map()
@@ -84,7 +87,6 @@ function grant(board: Board, row: Row, ask: LeaseAsk, pass: number): void {
 function promote(board: Board): void {
   const { session, now } = board
   const { state } = session
-  if (session.askOne('anyPending') === undefined) return
   const hasBudget = state.budget !== null
   if (!hasBudget) for (const row of session.rows('held', LIMITS.chunk)) hold(board, row, AGAIN.due)
   const due = session.rows('due', AGAIN.no, now, LIMITS.chunk)
@@ -136,7 +138,6 @@ function letOut(board: Board, row: Row): void {
 
 /** When time alone lets the next one out. */
 function nextOut({ session, now }: Board): number {
-  if (session.askOne('anyPending') === undefined) return NEVER
   const { budget, budgetTat } = session.state
   const due = session.number('nextDue', AGAIN.no) ?? NEVER
   const retry = session.number('nextDue', AGAIN.due) ?? NEVER

@@ -15,7 +15,7 @@ import type { Session } from './session.ts'
 /** Slots in use, counted from the leases and holds in the file. */
 export class Slots {
   readonly #pools = new Map<string, number>()
-  readonly #shares = new Map<string, number>()
+  readonly #shares = new Map<string, Map<string, number>>()
   readonly #types = new Map<string, number>()
   readonly #holders = new Map<string, number>()
 
@@ -31,13 +31,18 @@ export class Slots {
 
   add({ holder, pool, type }: Omit<SlotColumns, 'count'>, count: number): void {
     increase(this.#pools, pool, count)
-    increase(this.#shares, `${pool}\0${holder}`, count)
+    let shares = this.#shares.get(pool)
+    if (shares === undefined) {
+      shares = new Map()
+      this.#shares.set(pool, shares)
+    }
+    increase(shares, holder, count)
     increase(this.#types, type, count)
     increase(this.#holders, holder, count)
   }
 
   ofPool = (pool: string): number => this.#pools.get(pool) ?? 0
-  ofShare = (pool: string, holder: string): number => this.#shares.get(`${pool}\0${holder}`) ?? 0
+  ofShare = (pool: string, holder: string): number => this.#shares.get(pool)?.get(holder) ?? 0
   ofType = (type: string): number => this.#types.get(type) ?? 0
   ofHolder = (holder: string): number => this.#holders.get(holder) ?? 0
 }
@@ -142,7 +147,7 @@ export class Queue {
     const last = this.#rows.at(-1)
     const after = [last?.rank ?? -(2 ** 53), last?.seq ?? 0]
     const ask = [this.suspect, this.#line, ...after, this.#chunk]
-    this.#rows = this.#isInHand ? this.#inHand(ask) : this.#session.rows('ready', ...ask)
+    this.#rows = this.#isInHand ? this.#inHand(ask) : this.#session.readyRows(...ask)
     this.#at = 0
     this.#isDone = this.#rows.length < this.#chunk
   }

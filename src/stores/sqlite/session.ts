@@ -141,7 +141,16 @@ export class Session {
   }
 
   rows(name: StatementName, ...values: readonly Value[]): readonly Row[] {
-    return this.ask(name, ...values).map((found) => this.#adopt(found))
+    return this.ask(name, ...values).map((found) => this.#adopt(columnsOf(found)))
+  }
+
+  /** Ready jobs of one line, in one text: a row for each costs libsql another 1.6 us. */
+  readyRows(...values: readonly Value[]): readonly Row[] {
+    const found = this.askOne<{ rows: string | null }>('ready', ...values)
+    const list = JSON.parse(found?.rows ?? '[]') as readonly (number | readonly unknown[])[]
+    return list.map((each) => {
+      return typeof each === 'number' ? (this.bySeq(each) as Row) : this.#adopt(each)
+    })
   }
 
   byId(id: string): Row | undefined {
@@ -152,7 +161,7 @@ export class Session {
       this.#lack(id)
       return undefined
     }
-    return this.#adopt(found)
+    return this.#adopt(columnsOf(found))
   }
 
   view(id: string): StoredJob | null {
@@ -164,7 +173,7 @@ export class Session {
     const known = this.#rows.get(seq)
     if (known !== undefined) return known
     const found = this.connection.first('bySeq', seq)
-    return found === undefined ? undefined : this.#adopt(found)
+    return found === undefined ? undefined : this.#adopt(columnsOf(found))
   }
 
   /** Reads several jobs at once, where one by one would be as many questions. */
@@ -172,13 +181,17 @@ export class Session {
     const unknown = ids.filter((id) => !this.#ids.has(id))
     if (unknown.length < 2) return
     for (const id of unknown) this.#lack(id)
-    for (const found of this.connection.all('byIds', JSON.stringify(unknown))) this.#adopt(found)
+    for (const found of this.connection.all('byIds', JSON.stringify(unknown))) {
+      this.#adopt(columnsOf(found))
+    }
   }
 
   prepareSeqs(seqs: readonly number[]): void {
     const unknown = seqs.filter((seq) => !this.#rows.has(seq))
     if (unknown.length < 2) return
-    for (const found of this.connection.all('bySeqs', JSON.stringify(unknown))) this.#adopt(found)
+    for (const found of this.connection.all('bySeqs', JSON.stringify(unknown))) {
+      this.#adopt(columnsOf(found))
+    }
   }
 
   /** Whether a row is in hand: then reading it costs nothing. */
@@ -186,8 +199,7 @@ export class Session {
     return this.#rows.has(seq)
   }
 
-  #adopt(found: unknown): Row {
-    const columns = columnsOf(found)
+  #adopt(columns: readonly unknown[]): Row {
     const known = this.#rows.get(columns[0] as number)
     if (known !== undefined) return known
     const row = readRow(columns, this.connection)

@@ -2,15 +2,15 @@
 // May never decide: a statement finds, counts or writes what it was told.
 
 import { STATUSES } from '../../core/job.ts'
-import { PACKED } from './columns.ts'
+import { PACKED, SHORT } from './columns.ts'
 
 const sums = STATUSES.map((status, at) => `${status} = ${status} + (value ->> ${at + 1})`)
 /** Whole jobs, for readRow: of those that live, of those that are over, and of both. */
-export const LIVING = `SELECT ${PACKED.live} FROM live JOIN job USING (seq)`
-export const OVER = `SELECT ${PACKED.past} FROM past JOIN job USING (seq)`
+export const LIVING = `SELECT ${PACKED.live} AS packed FROM live JOIN job USING (seq)`
+export const OVER = `SELECT ${PACKED.past} AS packed FROM past JOIN job USING (seq)`
 const both = (condition: string) =>
-  `SELECT ${PACKED.live} FROM job JOIN live USING (seq) WHERE ${condition} UNION ALL
-    SELECT ${PACKED.past} FROM job JOIN past USING (seq) WHERE ${condition}`
+  `SELECT ${PACKED.live} AS packed FROM job JOIN live USING (seq) WHERE ${condition} UNION ALL
+    SELECT ${PACKED.past} AS packed FROM job JOIN past USING (seq) WHERE ${condition}`
 /** Where in `said` and in `figures` these are: see row.ts. */
 const [PRIORITY, WEIGHT] = [1, 1]
 const IDS = '(SELECT value FROM json_each(?1))'
@@ -55,8 +55,10 @@ export const SQL = {
       WHERE live.status = 'ready' AND live.suspect = ? AND live.line = line.line
       ORDER BY live.rank, live.seq LIMIT 1)
     WHERE line.ready > 0 AND line.type IN (SELECT value FROM json_each(?))`,
-  ready: `${LIVING} WHERE live.status = 'ready' AND live.suspect = ? AND live.line = ?
-    AND (live.rank, live.seq) > (?, ?) ORDER BY live.rank, live.seq LIMIT ?`,
+  ready: `SELECT '[' || group_concat(short) || ']' AS rows FROM (SELECT ${SHORT} AS short
+    FROM live JOIN job USING (seq) WHERE live.status = 'ready' AND live.suspect = ?
+    AND live.line = ? AND (live.rank, live.seq) > (?, ?)
+    ORDER BY live.rank, live.seq LIMIT ?)`,
   readySeqs: `SELECT json_group_array(seq) AS seqs FROM (SELECT seq FROM live
     WHERE status = 'ready' AND suspect = ? AND line = ? AND (rank, seq) > (?, ?)
     ORDER BY rank, seq LIMIT ?)`,
