@@ -237,6 +237,7 @@ export class Oracles {
   #compare(commit: Commit): void {
     const { view } = this.watch
     const lanes = new Set<string>()
+    const given = new Set<number>()
     const own = new Map<string, JobEvent[]>()
     for (const event of commit.events) {
       const list = own.get(event.job)
@@ -256,7 +257,7 @@ export class Oracles {
         seen.stuck = false
       }
       if (record.exclusive !== undefined) lanes.add(record.exclusive)
-      this.#checkHold(seen, commit)
+      this.#checkHold(seen, commit, given)
       checkRecord(this.watch, seen, commit, own.get(id) ?? [])
       judgeKeys(this.watch, seen)
       for (const event of own.get(id) ?? []) {
@@ -266,16 +267,20 @@ export class Oracles {
       }
     }
     judgeLanes(this.watch, lanes)
+    view.lastLease = Math.max(view.lastLease, ...given)
   }
 
-  /** A hold has a number of its own, the slot of the lease that it was, and its deadline. */
-  #checkHold(seen: Seen, commit: Commit): void {
+  /**
+   * A hold has a number of its own, the slot of the lease that it was, and its deadline. `given`:
+   * the numbers of holds that this call has made, in whatever order they are looked at.
+   */
+  #checkHold(seen: Seen, commit: Commit, given: Set<number>): void {
     const { job } = seen
     const before = commit.before.get(job.id)
     if (job.lease?.hold !== true || before?.lease?.hold !== false) return
-    const { view } = this.watch
-    const fresh = job.lease.number > view.lastLease
-    view.lastLease = Math.max(view.lastLease, job.lease.number)
+    const { number } = job.lease
+    const fresh = number > this.watch.view.lastLease && !given.has(number)
+    given.add(number)
     expect(this.watch, 7, fresh, () => `${job.id}: its hold has an old number`, [job.id])
     const same = job.deadline === before.deadline && job.lease.holder === before.lease.holder
     expect(this.watch, 20, same, () => `${job.id}: its hold is not what its lease was`, [job.id])

@@ -267,6 +267,7 @@ export class View {
     this.#byStatus[seen.status].delete(seen)
     this.#byStatus[event.to].add(seen)
     seen.status = event.to
+    if (event.from === 'running' && event.to === 'cancelled') this.holds.add(seen)
     if (event.to === 'ready') {
       seen.readyAt = event.at
       if (!seen.admitted) seen.startedSinceAdmission = false
