@@ -63,8 +63,8 @@ export function explainReady(job: StoredJob, facts: ExplainFacts): Answer {
   }
   const pool = `pool ${show(job.pool)}`
   const text =
-    `${named(job)} is ready and ${pool} has a free slot. It starts at once, or as soon as a worker ` +
-    'that has a maxRunning runs fewer jobs than that.'
+    `${named(job)} is ready and ${pool} has a free slot. It starts at once, or as soon as a ` +
+    'worker that has a maxRunning runs fewer jobs than that.'
   return { reason: 'next', text: text + remarksOn(job) }
 }
 
