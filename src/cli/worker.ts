@@ -66,12 +66,17 @@ async function serve(
     ...(concurrency === undefined ? {} : { maxRunning: concurrency }),
   })
   const bodies: Bodies = new Set()
-  const told = follow(scheduler, teller)
+  let begin = () => {}
+  const begun = new Promise<void>((resolve) => {
+    begin = resolve
+  })
+  const told = follow(scheduler, teller, begun)
   const alive = setInterval(() => {}, ALIVE_MS)
   try {
     const types = await handlers.define(scheduler, bodies)
     await scheduler.start()
     teller.say({ event: 'worker:started', name, pid: process.pid, types }, startedText(types))
+    begin()
     await aborted(interrupts.drain)
     const returned = await stop(scheduler, bodies, options.drain, interrupts, teller)
     await told()
@@ -84,11 +89,11 @@ async function serve(
 }
 
 /**
- * Tells what begins and ends here, and which jobs of dead workers this one takes back, in order.
- * What it answers settles once all is told that has happened.
+ * Tells what begins and ends here, and which jobs of dead workers this one takes back, in order:
+ * nothing before `begun`. What it answers settles once all is told that has happened.
  */
-function follow(scheduler: AxScheduler, teller: Teller): () => Promise<void> {
-  let told: Promise<void> = Promise.resolve()
+function follow(scheduler: AxScheduler, teller: Teller, begun: Promise<void>): () => Promise<void> {
+  let told = begun
   const tell = async (event: JobEvent): Promise<void> => {
     const hasError = event.code !== undefined && event.cause === undefined
     const job = hasError ? await scheduler.job(event.job).catch(() => null) : null
