@@ -49,7 +49,7 @@ const TRIES = 5
 const LOOK_MS = 10
 /** So long a server may load what it finds, on a machine that does much else. */
 const START_MS = 15_000
-const STOP_MS = 5_000
+const STOP_MS = 10_000
 
 const guards = new Set<Guarded>()
 
