@@ -198,8 +198,9 @@ export class Worker {
 
   async #take(): Promise<void> {
     const { store, holder, runtime, settings } = this.#hub
+    if (this.isFull) return
     const max = this.#room()
-    if (this.isFull || max <= 0) return
+    if (max <= 0) return
     const { leaseMs } = settings
     const askedAt = runtime.monotonic()
     const ask = { holder, leaseMs, max, types: this.#registry.served }
