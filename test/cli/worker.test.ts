@@ -9,6 +9,9 @@ import type { JobInput } from '../../src/core/types.ts'
 import { AxScheduler } from '../../src/index.ts'
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import { blocksOf, readPage, run } from '../pages.ts'
+import { startRedis } from '../servers/redis.ts'
+import { describeOnRedis } from '../servers/suites.ts'
+import { root } from '../sources.ts'
 import { Ax, ax, ownFolders } from './helpers.ts'
 
 beforeAll(prepare, 120_000)
@@ -354,4 +357,42 @@ describe('docs/worker.md', () => {
     expect((await scheduler.snapshot()).pools.api?.concurrency).toBe(20)
     expect(await scheduler.schedules()).toMatchObject([{ name: 'nightly', cron: '0 3 * * *' }])
   }, 60_000)
+})
+
+/** A build without the store refuses its addresses, and one with it opens them. */
+const hasRedisStore = existsSync(join(root, 'src', 'stores', 'redis', 'index.ts'))
+
+describeOnRedis('an address of Redis', () => {
+  const module = `
+    export default async (scheduler) => {
+      scheduler.define('greet', ({ payload }) => 'hello ' + payload)
+      await scheduler.addJob({ id: 'job of ' + process.pid, type: 'greet', payload: 1 })
+    }
+  `
+
+  if (hasRedisStore)
+    it('is a store that workers share', async () => {
+      const { url } = await startRedis()
+      const folder = folderWith(module)
+      const workers = [await worker(folder, '--store', url), await worker(folder, '--store', url)]
+      for (const { child } of workers) {
+        const line = new RegExp(` job of ${child.pid} +success`)
+        await Promise.race(workers.map((each) => each.seen(line)))
+      }
+      for (const { child } of workers) child.kill('SIGTERM')
+      const ends = await Promise.all(workers.map(({ ended }) => ended))
+      expect(ends.map(({ code }) => code)).toEqual([0, 0])
+    }, 60_000)
+  else
+    it('is refused where the build has no such store', async () => {
+      const { url } = await startRedis({ requirepass: 'secret' })
+      const { code, out, err } = await ax(
+        ['worker', 'work.mjs', '--store', url],
+        folderWith(module),
+      )
+      expect(err).toContain("there is no store for 'redis://' in this version of ax")
+      expect(err).not.toContain('secret')
+      expect(out).toBe('')
+      expect(code).toBe(2)
+    }, 60_000)
 })
