@@ -60,16 +60,14 @@ async function openAddress(address: string, scheme: string): Promise<OpenedStore
   return { store, isDurable: true }
 }
 
-/** A build may come without the store; and the client that it needs is not installed with ax. */
+/** A build may come without the store. What the store itself lacks, it says when it is opened. */
 async function load(path: string, missing: () => AxError): Promise<ServerStore> {
   try {
     return await import(path)
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
-    if (code !== 'ERR_MODULE_NOT_FOUND') throw error
-    if (/stores.redis.index\.[jt]s'/.test(message)) throw missing()
-    const text = 'A store on Redis needs the package ioredis: npm install ioredis.'
-    throw new AxError('STORE_UNAVAILABLE', text, { retryable: false, cause: error })
+    const isAbsent = code === 'ERR_MODULE_NOT_FOUND' && /stores.redis.index\.[jt]s'/.test(message)
+    throw isAbsent ? missing() : error
   }
 }
 
