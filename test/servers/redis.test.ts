@@ -4,12 +4,10 @@
 import { existsSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { redisServer } from '../../scripts/redis-server.mjs'
-import { children } from '../stores/processes.ts'
+import { Children } from '../stores/processes.ts'
 import { startRedis, until } from './redis.ts'
 import { ask, converse, infoOf } from './resp.ts'
 import { describeOnRedis } from './suites.ts'
-
-const made = children('servers', { guarded: 'test/servers/guarded.ts' })
 
 async function hears(url: string): Promise<boolean> {
   return ask(url, 'PING').then(
@@ -118,25 +116,28 @@ describeOnRedis('a Redis server for tests', () => {
   })
 
   it('ends when the process of its test is killed, and its folder with it', async () => {
-    const { port } = await startRedis().then(async (server) => {
-      await server.stop()
-      return server
-    })
-    const url = `redis://127.0.0.1:${port}`
-    const text = `
-      import { Guarded } from ${made.from('guarded')}
-      const guarded = new Guarded('test')
-      const args = ['--port', '${port}', '--bind', '127.0.0.1', '--save', '']
-      guarded.start(${JSON.stringify(redisServer())}, args)
-      console.log('folder ' + guarded.folder)
-      setInterval(() => {}, 1_000)
-    `
-    const child = made.start(made.script(text))
-    const folder = (await child.said('folder ')).slice('folder '.length)
-    await until('it answers', () => hears(url))
-    expect(existsSync(folder)).toBe(true)
-    child.process.kill('SIGKILL')
-    await until('it has ended', async () => !(await hears(url)))
-    await until('its folder is gone', async () => !existsSync(folder))
+    const { url, port, stop } = await startRedis()
+    await stop()
+    const made = new Children('servers')
+    try {
+      await made.bundle({ guarded: 'test/servers/guarded.ts' })
+      const text = `
+        import { Guarded } from ${made.from('guarded')}
+        const guarded = new Guarded('test')
+        const args = ['--port', '${port}', '--bind', '127.0.0.1', '--save', '']
+        guarded.start(${JSON.stringify(redisServer())}, args)
+        console.log('folder ' + guarded.folder)
+        setInterval(() => {}, 1_000)
+      `
+      const child = made.start(made.script(text))
+      const folder = (await child.said('folder ')).slice('folder '.length)
+      await until('it answers', () => hears(url))
+      expect(existsSync(folder)).toBe(true)
+      child.process.kill('SIGKILL')
+      await until('it has ended', async () => !(await hears(url)))
+      await until('its folder is gone', async () => !existsSync(folder))
+    } finally {
+      made.dispose()
+    }
   })
 })
