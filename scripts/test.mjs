@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fetchLaterNode } from './later-node.mjs'
 import { collect, prepare, root, run, say } from './prepare.mjs'
+import { installRedisServer } from './redis-server.mjs'
 
 const bin = (/** @type {string[]} */ ...path) => join(root, 'node_modules', ...path)
 const biome = bin('@biomejs', 'biome', 'bin', 'biome')
@@ -15,6 +16,7 @@ const vitest = bin('vitest', 'vitest.mjs')
 
 await prepare()
 await fetchLaterNode()
+await installRedisServer()
 const checks = [
   await check('Formatting and lint', [biome, 'check', '--error-on-warnings', '.']),
   await check('Types', [tsc, '--noEmit', '-p', root]),

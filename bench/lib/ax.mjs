@@ -6,8 +6,12 @@ import { pathToFileURL } from 'node:url'
 
 const given = process.env.AX_DIST
 
-/** @param {string} file */
-const builtFile = (file) =>
+/**
+ * A file of the build that is measured.
+ *
+ * @param {string} file
+ */
+export const builtFile = (file) =>
   given === undefined
     ? new URL(`../../dist/${file}`, import.meta.url)
     : pathToFileURL(resolve(given, file))

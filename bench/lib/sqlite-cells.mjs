@@ -1,11 +1,12 @@
 // Owns the cells of the comparison on one SQLite file: who takes part, and the targets.
 // May never hold ax's figures against those of another run.
 
-import { print, printTable, printTarget, show } from './report.mjs'
-import { find, judgeFloor, judgePeer, printRates, takeTurns } from './sqlite-turns.mjs'
+import { find, judgeLimit } from './queue-turns.mjs'
+import { print, printTable, show } from './report.mjs'
+import { comparison } from './sqlite-turns.mjs'
 
 /**
- * @typedef {import('./sqlite-turns.mjs').Trial} Trial
+ * @typedef {import('./queue-turns.mjs').Trial} Trial
  * @typedef {import('./sqlite-measure.mjs').Task} Turn
  */
 
@@ -40,61 +41,65 @@ function turns(contenders, rest) {
 async function bulk(trial) {
   const contenders = ['ax', 'plainjob', 'better-queue', 'rows']
   const shape = /** @type {const} */ ({ measure: 'bulk', sync: 'normal' })
-  printRates(await takeTurns(trial, turns(contenders, { ...shape, jobs: trial.jobs })))
+  comparison.printRates(
+    await comparison.takeTurns(trial, turns(contenders, { ...shape, jobs: trial.jobs })),
+  )
 }
 
 /** @param {Trial} trial */
 async function single(trial) {
   const shape = /** @type {const} */ ({ measure: 'single', sync: 'normal' })
   const jobs = trial.jobs * SLOW_SHARE
-  printRates(await takeTurns(trial, turns(['ax', ...PEERS, 'rows'], { ...shape, jobs })))
+  comparison.printRates(
+    await comparison.takeTurns(trial, turns(['ax', ...PEERS, 'rows'], { ...shape, jobs })),
+  )
 }
 
 /** @param {Trial} trial */
 async function concurrent(trial) {
   const { jobs } = trial
-  const results = await takeTurns(trial, [
+  const results = await comparison.takeTurns(trial, [
     { contender: 'ax', measure: 'concurrent', sync: 'full', jobs },
     { contender: 'plainjob', measure: 'single', sync: 'normal', jobs },
     { contender: 'plainjob', measure: 'single', sync: 'full', jobs: jobs * SLOW_SHARE },
     { contender: 'rows', measure: 'bulk', sync: 'full', jobs },
   ])
-  printRates(results)
-  judgePeer(results, 'plainjob NORMAL', 4)
-  judgeFloor(results, 0.7)
+  comparison.printRates(results)
+  comparison.judgePeer(results, 'plainjob NORMAL', 4)
+  comparison.judgeFloor(results, 0.7)
 }
 
 /** @param {Trial} trial */
 async function drain(trial) {
   const shape = /** @type {const} */ ({ measure: 'drain', sync: 'normal' })
   const all = turns(['ax', ...PEERS, 'rows'], { ...shape, jobs: trial.jobs })
-  const results = await takeTurns(trial, all)
-  printRates(results)
-  judgePeer(results, 'plainjob NORMAL', 8)
-  judgeFloor(results, 0.45)
+  const results = await comparison.takeTurns(trial, all)
+  comparison.printRates(results)
+  comparison.judgePeer(results, 'plainjob NORMAL', 8)
+  comparison.judgeFloor(results, 0.45)
 }
 
 /** @param {Trial} trial */
 async function cycleNormal(trial) {
   const shape = /** @type {const} */ ({ measure: 'cycle', sync: 'normal' })
   const all = turns(['ax', ...PEERS, 'rows'], { ...shape, jobs: trial.jobs })
-  const results = await takeTurns(trial, all)
-  printRates(results)
-  judgePeer(results, 'plainjob NORMAL', 6)
-  judgeFloor(results, 0.5)
+  const results = await comparison.takeTurns(trial, all)
+  comparison.printRates(results)
+  comparison.judgePeer(results, 'plainjob NORMAL', 6)
+  comparison.judgeFloor(results, 0.5)
 }
 
 /** @param {Trial} trial */
 async function cycleFull(trial) {
   const shape = /** @type {const} */ ({ measure: 'cycle', sync: 'full' })
   const { jobs } = trial
-  const results = await takeTurns(trial, [
+  const results = await comparison.takeTurns(trial, [
     ...turns(['ax', 'rows'], { ...shape, jobs }),
     ...turns(['plainjob'], { ...shape, jobs: jobs * SLOW_SHARE }),
   ])
-  printRates(results)
-  judgePeer(results, 'plainjob FULL', 5)
-  judgeFloor(results, 0.5)
+  comparison.printRates(results)
+  comparison.judgePeer(results, 'plainjob FULL', 5)
+  comparison.judgeFloor(results, 0.5)
 }
 
 /** @param {Trial} trial */
@@ -125,7 +130,7 @@ async function across(trial) {
 async function starts(trial, measure, { polled, others }, most) {
   const shape = /** @type {const} */ ({ measure, sync: 'normal' })
   const few = Math.max(2, Math.round(trial.starts * POLLED_SHARE))
-  const results = await takeTurns({ ...trial, isSame: true }, [
+  const results = await comparison.takeTurns({ ...trial, isSame: true }, [
     ...turns(['ax', ...others], { ...shape, jobs: trial.starts }),
     ...turns(polled, { ...shape, jobs: few }),
   ])
@@ -135,12 +140,6 @@ async function starts(trial, measure, { polled, others }, most) {
   printTable(['contender', 'jobs', 'runs', 'p50 ms', 'p99 ms', 'cpu us/job'], rows)
   const own = find(results, 'ax NORMAL')
   if (own === undefined) return
-  for (const [what, limit] of /** @type {const} */ ([
-    ['', most],
-    [', 0.6 of it', most / 0.6],
-  ])) {
-    const target = `<= ${show(limit, 2)} ms${what}`
-    printTarget(`ax, ${measure}, p99`, `${show(own.p99, 3)} ms`, target, own.p99 <= limit)
-  }
+  judgeLimit(`ax, ${measure}, p99`, { figure: own.p99, limit: most, decimals: 3, unit: ' ms' })
   if (measure === 'across') print('Processor time is that of the process that runs the jobs.')
 }

@@ -1,31 +1,18 @@
 // Owns how each contender of the comparison on one SQLite file is opened, filled and run.
 // May never give one a setting that its cell does not name.
 
-import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { AxScheduler, sqliteStoreOf } from './ax.mjs'
-import { connect, forPlainjob, load } from './sqlite-driver.mjs'
+import { sqliteStoreOf } from './ax.mjs'
+import { openAxOn } from './ax-queue.mjs'
+import { lack, load } from './packages.mjs'
+import { connect, forPlainjob } from './sqlite-driver.mjs'
 import { openRows } from './sqlite-rows.mjs'
 
 /**
  * @typedef {import('./sqlite-driver.mjs').Sync} Sync
- * @typedef {{ at: number, sent: number, text: string }} Payload
- * @typedef {(payload: Payload) => Promise<void>} Body
- *
- * `add` and `addMany` end when the job is in the file; without a body, nothing runs here.
- * `turn` is for those that have no loop of their own: it runs what is there.
- * `ended` is called once all bodies have run, and ends when that is in the file too.
- * `left` is how many jobs in the file have not ended.
- *
- * @typedef {{
- *   add: (payload: Payload) => unknown,
- *   addMany: (payloads: readonly Payload[]) => unknown,
- *   start: () => unknown,
- *   turn?: () => unknown,
- *   ended: () => unknown,
- *   left: () => number | Promise<number>,
- *   close: () => unknown,
- * }} Opened
+ * @typedef {import('./queue-measure.mjs').Payload} Payload
+ * @typedef {import('./queue-measure.mjs').Body} Body
+ * @typedef {import('./queue-measure.mjs').Opened} Opened
  *
  * @typedef {(file: string, settings: { sync: Sync, body?: Body | undefined }) => Promise<Opened>} Open
  *
@@ -34,7 +21,7 @@ import { openRows } from './sqlite-rows.mjs'
  * @typedef {{ needs: readonly string[], share: number, open: Open }} Contender
  */
 
-export const CONCURRENCY = 100
+const CONCURRENCY = 100
 
 const require = createRequire(import.meta.url)
 const LIMIT_SECONDS = 600
@@ -58,58 +45,13 @@ export const CONTENDERS = {
  * @param {string} name
  */
 export async function absence(name) {
-  for (const needed of CONTENDERS[name]?.needs ?? []) {
-    if (version(needed) === undefined) return `${needed} is not installed`
-    const failure = await load(needed).then(
-      () => undefined,
-      (error) => String(error).split('\n')[0],
-    )
-    if (failure !== undefined) return `${needed} cannot be loaded: ${failure}`
-  }
-  return undefined
-}
-
-/** Name and version of every package that is compared, for the head of a report. */
-export function versions() {
-  return Object.values(CONTENDERS)
-    .flatMap(({ needs }) => needs)
-    .flatMap((name) => {
-      const found = version(name)
-      return found === undefined ? [] : [`${name} ${found}`]
-    })
-}
-
-/** @param {string} name */
-function version(name) {
-  const file = new URL(`../node_modules/${name}/package.json`, import.meta.url)
-  return existsSync(file) ? String(JSON.parse(readFileSync(file, 'utf8')).version) : undefined
+  return await lack(CONTENDERS[name]?.needs ?? [])
 }
 
 /** @type {Open} */
 async function openAx(file, { sync, body }) {
   const sqliteStore = await sqliteStoreOf()
-  const store = sqliteStore(file, { sync })
-  const scheduler = new AxScheduler({ store, concurrency: CONCURRENCY, autoStart: false })
-  if (body !== undefined) {
-    scheduler.define('work', ({ payload }) => body(/** @type {Payload} */ (payload)))
-  }
-  await scheduler.snapshot()
-  return {
-    add: (payload) => scheduler.addJob({ type: 'work', payload }),
-    addMany: (payloads) => {
-      return scheduler.addJobs(payloads.map((payload) => ({ type: 'work', payload })))
-    },
-    start: () => scheduler.start(),
-    ended: () => scheduler.idle(),
-    left: async () => {
-      const { total, states } = await scheduler.snapshot()
-      return total - states.success
-    },
-    close: async () => {
-      await scheduler.close()
-      await store.close()
-    },
-  }
+  return await openAxOn(sqliteStore(file, { sync }), { concurrency: CONCURRENCY, body })
 }
 
 /**

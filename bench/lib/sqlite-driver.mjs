@@ -1,6 +1,8 @@
 // Owns the connection that plainjob and the bare rows have: the library that ax itself uses on this
 // Node.js. May never give one of them settings that the other does not have.
 
+import { load } from './packages.mjs'
+
 /**
  * @typedef {{
  *   run: (...values: readonly unknown[]) => { lastInsertRowid: number | bigint },
@@ -21,16 +23,6 @@
 const builtIn = await load('node:sqlite').catch(() => undefined)
 
 export const driver = builtIn === undefined ? 'libsql' : 'node:sqlite'
-
-/**
- * A module whose types are not known where it need not be there.
- *
- * @param {string} name
- * @returns {Promise<any>}
- */
-export async function load(name) {
-  return await import(name)
-}
 
 /**
  * @param {string} file

@@ -19,3 +19,11 @@ Exit codes:
     2  the command, the flow file or the store cannot be used; nothing was started
     3  an internal error of ax, or an error that a module threw outside of any job
   130  interrupted before every job had succeeded (Ctrl-C, SIGTERM, SIGHUP)`
+
+/** For `ax worker --help`. */
+export const WORKER_EXIT_CODES = `
+Exit codes:
+    0  it was told to stop, and everything that ran in it has ended
+    2  the command, the module or the store cannot be used; nothing was started
+    3  an internal error of ax, or an error that a module threw outside of any job
+  130  it was told to stop, and had to hand back jobs that were running, or left at once`

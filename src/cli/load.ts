@@ -43,9 +43,7 @@ export async function load(file: string): Promise<Source> {
   const kind = KINDS[extname(path).toLowerCase()]
   const text = await read(file, path)
   if (kind === undefined) {
-    const endings = Object.keys(KINDS)
-    const last = endings.pop()
-    throw fault(file, `A flow is a file that ends in ${endings.join(', ')} or ${last}.`)
+    throw fault(file, `A flow is a file that ends in ${listOf(Object.keys(KINDS))}.`)
   }
   const folder = dirname(path)
   const common = { file, path: await realpath(path), folder, title: basename(path, extname(path)) }
@@ -63,7 +61,7 @@ async function read(file: string, path: string): Promise<string> {
     return await readFile(path, 'utf8')
   } catch (error) {
     const code = codeOf(error)
-    if (code === 'EISDIR') throw fault(file, 'This is a folder. Name the flow file in it.')
+    if (code === 'EISDIR') throw fault(file, 'This is a folder. Name the file in it.')
     if (code !== 'ENOENT') throw fault(file, `The file cannot be read: ${messageOf(error)}.`)
     const near = nearest(basename(path), await namesIn(dirname(path)))
     const hint = near === undefined ? '' : ` Did you mean '${near}'?`
@@ -189,16 +187,31 @@ async function fromModule(file: string, path: string): Promise<unknown> {
   throw fault(file, `The module has no default export, which is where a flow has to be.${hint}`)
 }
 
+/** What a module exports; for those who take nothing but modules. */
+export async function loadModule(file: string): Promise<Record<string, unknown>> {
+  const path = resolve(file)
+  await read(file, path)
+  const endings = Object.keys(KINDS).filter((ending) => KINDS[ending] === 'module')
+  if (!endings.includes(extname(path).toLowerCase())) {
+    throw fault(file, `It is no module: its name does not end in ${listOf(endings)}.`)
+  }
+  return importModule(file, path)
+}
+
 async function importModule(file: string, path: string): Promise<Record<string, unknown>> {
   try {
     return await import(pathToFileURL(path).href)
   } catch (error) {
     if (codeOf(error) === 'ERR_UNKNOWN_FILE_EXTENSION') {
-      const remedy = 'Use Node.js 22.18 or newer, or a flow in JavaScript.'
+      const remedy = 'Use Node.js 22.18 or newer, or write it in JavaScript.'
       throw fault(file, `This Node.js (${process.version}) does not run TypeScript. ${remedy}`)
     }
     throw fault(file, `The module cannot be loaded. ${stackOf(error)}`)
   }
+}
+
+function listOf(endings: readonly string[]): string {
+  return `${endings.slice(0, -1).join(', ')} or ${endings.at(-1)}`
 }
 
 function fault(file: string, text: string): FlowFault {

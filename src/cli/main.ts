@@ -7,9 +7,10 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import { toMs } from '../core/duration.ts'
 import { isAxError } from '../core/errors.ts'
 import { runCommand } from './command.ts'
-import { EXIT, EXIT_CODES, type ExitCode } from './exit.ts'
+import { EXIT, EXIT_CODES, type ExitCode, WORKER_EXIT_CODES } from './exit.ts'
 import { FlowFault } from './problems.ts'
 import { DEFAULT_STORE } from './store.ts'
+import { workerCommand } from './worker.ts'
 
 const ABOUT_RUNS = `
 A run is kept in ${DEFAULT_STORE} under the current folder. If it ends before every job has
@@ -19,6 +20,14 @@ begins one at any time. While a run is running, a second call only follows it.
 
 Ctrl-C lets running jobs end and starts no others; once more aborts them; a third time leaves at
 once.`
+
+const ABOUT_WORKERS = `
+The module exports by default an object of handlers by type, or a function that is given the
+scheduler and defines them. Any number of workers share a store, on as many machines as it allows;
+jobs are submitted by programs that open the same store.
+
+It runs until it is told to stop. Ctrl-C or SIGTERM lets running jobs end and starts no others; once
+more hands back what still runs, with no attempt used; a third time leaves at once.`
 
 /** What is refused is wrong with the call, not with ax: how the message begins that says so. */
 const BEFORE: Readonly<Record<string, string>> = {
@@ -44,24 +53,11 @@ async function main(args: readonly string[]): Promise<ExitCode> {
     .helpOption('-h, --help', 'print this help')
     .addHelpText('after', EXIT_CODES)
     .exitOverride()
-
-  program
-    .command('run')
-    .description('run the jobs of a flow file until every one of them has ended')
-    .argument('<flow>', 'a file: YAML, JSON, or a JavaScript module with a default export')
-    .option('-c, --concurrency <n>', "how many jobs of the pool 'default' run at once", count)
-    .addOption(
-      new Option('--drain <duration>', 'how long running jobs may go on after Ctrl-C')
-        .argParser(duration)
-        .default(30_000, '30s'),
-    )
-    .option('--fresh', 'begin a new run, and give up the latest one if it is not finished')
-    .option('--store <where>', `a file, or 'memory': nothing survives (default: ${DEFAULT_STORE})`)
-    .option('--json', 'print one JSON document at the end; progress goes to standard error')
-    .addHelpText('after', `${ABOUT_RUNS}\n${EXIT_CODES}`)
-    .action(async (file: string, options: Parameters<typeof runCommand>[1]) => {
-      exit = await runCommand(file, options)
-    })
+  const done = (code: ExitCode) => {
+    exit = code
+  }
+  addRun(program, done)
+  addWorker(program, done)
 
   try {
     await program.parseAsync(args, { from: 'user' })
@@ -69,6 +65,49 @@ async function main(args: readonly string[]): Promise<ExitCode> {
   } catch (error) {
     return tell(error)
   }
+}
+
+type Done = (exit: ExitCode) => void
+
+function addRun(program: Command, done: Done): void {
+  program
+    .command('run')
+    .description('run the jobs of a flow file until every one of them has ended')
+    .argument('<flow>', 'a file: YAML, JSON, or a JavaScript module with a default export')
+    .option('-c, --concurrency <n>', "how many jobs of the pool 'default' run at once", count)
+    .addOption(drainOption())
+    .option('--fresh', 'begin a new run, and give up the latest one if it is not finished')
+    .option('--store <where>', `a file, or 'memory': nothing survives (default: ${DEFAULT_STORE})`)
+    .option('--json', 'print one JSON document at the end; progress goes to standard error')
+    .addHelpText('after', `${ABOUT_RUNS}\n${EXIT_CODES}`)
+    .action(async (file: string, options: Parameters<typeof runCommand>[1]) => {
+      done(await runCommand(file, options))
+    })
+}
+
+function addWorker(program: Command, done: Done): void {
+  program
+    .command('worker')
+    .description('run jobs of the store with the handlers of a module, until it is stopped')
+    .argument('<module>', 'a JavaScript module with a default export')
+    .option('-c, --concurrency <n>', 'how many jobs this process runs at once, at most', count)
+    .addOption(drainOption())
+    .option(
+      '--name <name>',
+      "how this worker is called in logs and listings (default: 'ax worker')",
+    )
+    .option('--store <where>', `a file, or 'memory': nothing survives (default: ${DEFAULT_STORE})`)
+    .option('--json', 'print a line of JSON for each event')
+    .addHelpText('after', `${ABOUT_WORKERS}\n${WORKER_EXIT_CODES}`)
+    .action(async (file: string, options: Parameters<typeof workerCommand>[1]) => {
+      done(await workerCommand(file, options))
+    })
+}
+
+function drainOption(): Option {
+  return new Option('--drain <duration>', 'how long running jobs may go on after Ctrl-C')
+    .argParser(duration)
+    .default(30_000, '30s')
 }
 
 function tell(error: unknown): ExitCode {
@@ -98,7 +137,7 @@ function tell(error: unknown): ExitCode {
 /** Thrown by nobody's job, say in a timer that a module has set: there is no way to go on. */
 function giveUp(error: unknown): void {
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
-  process.stderr.write(`An error was thrown outside of any job, so this run ends.\n${text}\n`)
+  process.stderr.write(`An error was thrown outside of any job, so ax ends.\n${text}\n`)
   process.exit(EXIT.internal)
 }
 

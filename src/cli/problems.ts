@@ -1,4 +1,4 @@
-// Owns what can be wrong with a flow file, and how it is told.
+// Owns what can be wrong with a file that says what to run, and how it is told.
 // May never stop at the first problem: a person mends a file in one go.
 
 /** Where something is in a flow file: keys and positions from the top. */
@@ -16,13 +16,13 @@ export interface Problem {
   readonly place?: Place | undefined
 }
 
-/** A flow file that cannot be used, with everything that is wrong with it. */
+/** A flow file, or the module of a worker, that cannot be used, with all that is wrong with it. */
 export class FlowFault extends Error {
   readonly file: string
   readonly problems: readonly Problem[]
 
-  constructor(file: string, problems: readonly Problem[]) {
-    super(tell(file, problems))
+  constructor(file: string, problems: readonly Problem[], what: 'flow' | 'worker' = 'flow') {
+    super(tell(file, problems, what))
     this.name = 'FlowFault'
     this.file = file
     this.problems = problems
@@ -30,14 +30,14 @@ export class FlowFault extends Error {
 }
 
 /** One line per problem, in the form that editors and terminals turn into a link. */
-function tell(file: string, problems: readonly Problem[]): string {
+function tell(file: string, problems: readonly Problem[], what: string): string {
   const count =
     problems.length === 1 ? 'there is a problem' : `there are ${problems.length} problems`
   const lines = [...problems].sort(byPlace).map(({ text, place }) => {
     const where = place === undefined ? file : `${file}:${place.line}:${place.column}`
     return `  ${where}: ${text}`
   })
-  return [`This flow cannot run: ${count} in its file.`, ...lines].join('\n')
+  return [`This ${what} cannot run: ${count} in its file.`, ...lines].join('\n')
 }
 
 function byPlace(a: Problem, b: Problem): number {

@@ -167,14 +167,14 @@ function causeOf(view: View, event: JobEvent, why: string | undefined): string {
 }
 
 /** The local time of day, to the millisecond. */
-function clockTime(at: number): string {
+export function clockTime(at: number): string {
   const date = new Date(at)
   const two = (value: number) => String(value).padStart(2, '0')
   const time = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':')
   return `${time}.${String(date.getMilliseconds()).padStart(3, '0')}`
 }
 
-function firstLine(message: string): string {
+export function firstLine(message: string): string {
   return oneLine(message.trim().split('\n', 1)[0] as string)
 }
 

@@ -27,7 +27,7 @@ export interface OpenedStore {
 export async function openStore(given: string | undefined): Promise<OpenedStore> {
   if (given === 'memory') return { store: memoryStore(), isDurable: false }
   const scheme = /^([a-z][a-z0-9+.-]+):\/\//i.exec(given ?? '')?.[1]
-  if (scheme !== undefined) throw unsupported(given as string, scheme)
+  if (scheme !== undefined) return openAddress(given as string, scheme)
   if (given?.trim() === '') {
     const text = `--store is empty. It takes ${SUPPORTED}.`
     throw new AxError('INVALID_OPTION', text, { option: '--store', value: given })
@@ -38,6 +38,37 @@ export async function openStore(given: string | undefined): Promise<OpenedStore>
   const store = sqliteStore(file)
   await store.open()
   return { store, folder: await realpath(dirname(file)), isDurable: true }
+}
+
+/** Where the store lies that an address of the scheme names: loaded only when it is asked for. */
+const SERVERS: Readonly<Record<string, string>> = {
+  redis: '../stores/redis/index.ts',
+  rediss: '../stores/redis/index.ts',
+}
+
+/** A store on a server, as its module exports it. */
+interface ServerStore {
+  readonly redisStore: (url: string) => Store
+}
+
+async function openAddress(address: string, scheme: string): Promise<OpenedStore> {
+  const path = SERVERS[scheme.toLowerCase()]
+  if (path === undefined) throw unsupported(address, scheme)
+  const { redisStore } = await load(path, () => unsupported(address, scheme))
+  const store = redisStore(address)
+  await store.open()
+  return { store, isDurable: true }
+}
+
+/** A build may come without the store. What the store itself lacks, it says when it is opened. */
+async function load(path: string, missing: () => AxError): Promise<ServerStore> {
+  try {
+    return await import(path)
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    const isAbsent = code === 'ERR_MODULE_NOT_FOUND' && /stores.redis.index\.[jt]s'/.test(message)
+    throw isAbsent ? missing() : error
+  }
 }
 
 /** What is in it is of this machine: nobody means to commit it. */

@@ -62,7 +62,9 @@ export function explainReady(job: StoredJob, facts: ExplainFacts): Answer {
     if (answer !== undefined) return { ...answer, text: answer.text + remarksOn(job) }
   }
   const pool = `pool ${show(job.pool)}`
-  const text = `${named(job)} is ready and ${pool} has a free slot. It starts at once.`
+  const text =
+    `${named(job)} is ready and ${pool} has a free slot. It starts as soon as a worker ` +
+    'with room for it asks.'
   return { reason: 'next', text: text + remarksOn(job) }
 }
 

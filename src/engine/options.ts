@@ -46,6 +46,8 @@ export interface SchedulerOptions {
    * keeps its slot until one of them has settled. Default 100.
    */
   readonly maxZombies?: number
+  /** How many jobs this process runs at once, over all pools. Default: as many as these allow. */
+  readonly maxRunning?: number
   /** Follow what bodies wait for (async_hooks: it costs), to name it of those that hang. */
   readonly trackAsync?: boolean
   /** Defaults: success 1 h, failed 7 d, cancelled 7 d, outcomes 30 d, log 7 d. */
@@ -84,6 +86,8 @@ export interface Settings {
   readonly leaseMs: number
   readonly graceMs: number
   readonly maxZombies: number
+  /** Infinity where nothing was said. */
+  readonly maxRunning: number
   readonly keep: Keep
   readonly limits: { readonly payload: number; readonly result: number }
   readonly unknownDeps: 'wait' | 'reject'
@@ -103,6 +107,7 @@ const KEYS: readonly (keyof SchedulerOptions)[] = [
   'leaseMs',
   'graceMs',
   'maxZombies',
+  'maxRunning',
   'trackAsync',
   'keep',
   'limits',
@@ -148,6 +153,7 @@ export function resolveOptions(given: number | SchedulerOptions = {}): Settings 
     leaseMs: lease,
     graceMs: toMs(graceMs, 'graceMs'),
     maxZombies: integer('maxZombies', maxZombies, 1),
+    maxRunning: maxRunningOf(options.maxRunning),
     keep: keepOf(keep),
     limits: limitsOf(limits),
     unknownDeps: oneOf('unknownDeps', unknownDeps, ['wait', 'reject']),
@@ -156,6 +162,10 @@ export function resolveOptions(given: number | SchedulerOptions = {}): Settings 
     logger: loggerOf(options.logger),
     runtime: runtimeOf(options.runtime),
   }
+}
+
+function maxRunningOf(given: number | undefined): number {
+  return given === undefined ? Number.POSITIVE_INFINITY : integer('maxRunning', given, 1)
 }
 
 function budgetOf(value: false | RateOptions): RateTerms | null {

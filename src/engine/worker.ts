@@ -203,9 +203,11 @@ export class Worker {
   async #take(): Promise<void> {
     const { store, holder, runtime, settings } = this.#hub
     if (this.isFull) return
+    const max = this.#room()
+    if (max <= 0) return
     const { leaseMs } = settings
     const askedAt = runtime.monotonic()
-    const ask = { holder, leaseMs, max: LIMITS.moves, types: this.#registry.served }
+    const ask = { holder, leaseMs, max, types: this.#registry.served }
     const { jobs, nextAt } = this.#hub.heard(await store.lease(ask, this.#hub.tell))
     // Here, and not before: ends and the lease that is asked for beside them share a transaction.
     await this.#hub.breath.take()
@@ -213,6 +215,15 @@ export class Worker {
     if (jobs.length === LIMITS.moves) this.#again = true
     if (Number.isFinite(nextAt)) this.#wakeIn(nextAt - (await store.time()))
     else this.#due?.cancel()
+  }
+
+  /** How many jobs more it may take: one whose end is on its way to the store runs no more. */
+  #room(): number {
+    const { maxRunning } = this.#hub.settings
+    if (maxRunning === Number.POSITIVE_INFINITY) return LIMITS.moves
+    let running = 0
+    for (const run of this.runs.values()) if (!run.settled) running += 1
+    return Math.min(LIMITS.moves, maxRunning - running)
   }
 
   /**
@@ -384,6 +395,8 @@ export class Worker {
 
   #over(run: Run): void {
     this.runs.delete(run.lease.number)
+    // Where this process alone was the limit, the store has nothing to say.
+    if (Number.isFinite(this.#hub.settings.maxRunning)) this.wake()
     this.#tellEmpty()
   }
 

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { prepare } from '../../scripts/prepare.mjs'
+import { describeOnRedis } from '../servers/suites.ts'
 import { root } from '../sources.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'ax-bench-'))
@@ -176,5 +177,31 @@ describe('the benchmarks', () => {
     const { code, output } = bench('run', 'nope')
     expect(output).toContain("There is no benchmark 'nope'.")
     expect(code).toBe(2)
+  })
+})
+
+describeOnRedis('the benchmark on Redis', () => {
+  const all = ['ax', 'bullmq', 'bee-queue', 'lua']
+
+  it('measures in every cell those that are here, and names the others', () => {
+    const { code, output } = bench('redis', '--jobs', '40', '--starts', '2', '--repeats', '1')
+    const absent = all.filter((name) => output.includes(`\nskipped ${name}: `))
+    const isIoredisHere = existsSync(join(root, 'bench', 'node_modules', 'ioredis'))
+    expect(absent.includes('lua')).toBe(!isIoredisHere)
+    const cells = ['single', 'concurrent', 'bulk', 'drain-1', 'drain-10', 'drain', 'cycle', 'idle']
+    for (const cell of cells) {
+      const text = output.split('\n\n').find((each) => each.startsWith(`${cell}: `))
+      const measured = all.filter((name) => new RegExp(`\n${name} +\\d`).test(text ?? ''))
+      expect([...measured, ...absent].sort()).toEqual([...all].sort())
+    }
+    expect(output).toMatch(/All checks hold\.\n$/)
+    expect(code).toBe(0)
+  }, 120_000)
+
+  it('says which cells and which contenders there are', () => {
+    const { code, output } = bench('redis', '--cells', 'nope', '--only', 'lua,never')
+    expect(output).toContain("There is no cell 'nope': single,")
+    expect(output).toContain("There is no contender 'never': ax,bullmq,")
+    expect(code).toBe(1)
   })
 })

@@ -542,7 +542,7 @@ describe('--store', () => {
   })
 
   it.each([
-    ['redis://me:secret@localhost/0', "there is no store for 'redis://' in this version of ax"],
+    ['mysql://me:secret@localhost/0', "there is no store for 'mysql://' in this version of ax"],
     ['postgres://localhost/ax', "What it takes now is 'memory', or a file such as .ax"],
     ['nowhere/ax.db', 'the folder of nowhere/ax.db does not exist. Make it first.'],
   ])('%s is refused before anything starts', async (store, text) => {

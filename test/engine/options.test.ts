@@ -139,6 +139,7 @@ const faces: readonly Face[] = [
       leaseMs: [...ms, 0],
       graceMs: ms,
       maxZombies: [...count, 0],
+      maxRunning: [...count, 0],
       trackAsync: flag,
       ageing: [
         ...object,

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest'
 import type { JobContext } from '../../src/core/types.ts'
+import type { AxScheduler } from '../../src/index.ts'
 import { body, takes, watchForLeaks, world } from './helpers.ts'
 
 watchForLeaks()
@@ -204,5 +205,97 @@ describe('a pool', () => {
     await scheduler.pool('default').resume()
     await pass(scheduler.idle())
     expect(ran).toBe(10_000 - half.length)
+  })
+})
+
+describe('the limit of one process', () => {
+  const pools = { a: { concurrency: 10 }, b: { concurrency: 10 } }
+
+  /** Processes on one store, each with so many jobs at most; who runs how many, and ran. */
+  async function fleet(limits: readonly (number | undefined)[]) {
+    const { open, pass, runtime, store } = world()
+    const shared = store()
+    const running = limits.map(() => 0)
+    const most = limits.map(() => 0)
+    const ran = limits.map(() => 0)
+    const schedulers = limits.map((limit, at) => {
+      const own = limit === undefined ? {} : { maxRunning: limit }
+      const scheduler = open({ store: shared, pools, name: `w${at}`, ...own })
+      scheduler.define('work', async (context) => {
+        running[at] = (running[at] ?? 0) + 1
+        most[at] = Math.max(most[at] ?? 0, running[at] ?? 0)
+        await takes(runtime, 100)(context)
+        running[at] = (running[at] ?? 0) - 1
+        ran[at] = (ran[at] ?? 0) + 1
+      })
+      return scheduler
+    })
+    for (const scheduler of schedulers) await pass(scheduler.start())
+    return { schedulers, running, most, ran, pass, runtime, open, shared }
+  }
+
+  const jobs = Array.from({ length: 40 }, (_, at) => ({ type: 'work', pool: at % 2 ? 'a' : 'b' }))
+
+  it('holds over all its pools, and all jobs run', async () => {
+    const { schedulers, most, ran, pass } = await fleet([3])
+    const [scheduler] = schedulers as [AxScheduler]
+    await scheduler.addJobs(jobs)
+    await pass(scheduler.idle())
+    expect({ most, ran }).toEqual({ most: [3], ran: [40] })
+  })
+
+  it('is the limit of that process alone', async () => {
+    const { schedulers, running, most, ran, pass, runtime } = await fleet([2, undefined])
+    const [, other] = schedulers as [AxScheduler, AxScheduler]
+    await other.addJobs(jobs)
+    await runtime.advance(50)
+    expect(running[0]).toBeLessThanOrEqual(2)
+    expect((running[0] ?? 0) + (running[1] ?? 0)).toBe(20)
+    await pass(other.idle())
+    expect(most[0]).toBe(2)
+    expect((ran[0] ?? 0) + (ran[1] ?? 0)).toBe(40)
+  })
+
+  it('leaves jobs ready that others could run, and goes on at each end', async () => {
+    const { open, pass, runtime } = world()
+    const scheduler = open({ pools, maxRunning: 1 })
+    const work = body<number>()
+    const handles = await scheduler.addJobs([
+      { pool: 'a', execute: work.execute },
+      { pool: 'b', execute: work.execute },
+    ])
+    await runtime.advance(60_000)
+    expect(work.starts).toHaveLength(1)
+    const late = work.starts[0]?.job.pool === 'a' ? 'b' : 'a'
+    expect((await scheduler.snapshot()).pools[late]).toMatchObject({ running: 0, ready: 1 })
+    work.end(1)
+    await runtime.advance(1)
+    expect(work.starts).toHaveLength(2)
+    work.end(2)
+    await pass(scheduler.idle())
+    expect(await pass(Promise.all(handles.map((each) => each.result())))).toEqual([1, 2])
+  })
+
+  it('needs no word of the store to go on: what it waited for was its own', async () => {
+    const { open, pass, runtime, store } = world()
+    const shared = store()
+    const mute = new Proxy(shared, {
+      get(target, name) {
+        if (name === 'watch') return async () => async () => {}
+        const value = Reflect.get(target, name) as unknown
+        return typeof value === 'function' ? value.bind(target) : value
+      },
+    })
+    const client = open({ store: shared, autoStart: false })
+    await client.addJobs(jobs)
+    const scheduler = open({ store: mute, pools, maxRunning: 3 })
+    let ran = 0
+    scheduler.define('work', async (context) => {
+      await takes(runtime, 10)(context)
+      ran += 1
+    })
+    await pass(scheduler.start())
+    await runtime.advance(1_000)
+    expect(ran).toBe(jobs.length)
   })
 })
