@@ -170,7 +170,7 @@ const ANSWERS: readonly [string, StoredJob, ExplainFacts, string, ...string[]][]
     'pool-full',
     'beyond 1,000',
   ],
-  ['a free slot', jobOf({ status: 'ready' }), facts({ ahead: 3 }), 'next', 'starts at once'],
+  ['a free slot', jobOf({ status: 'ready' }), facts({ ahead: 3 }), 'next', 'starts as soon as'],
   [
     'a retry that the budget holds',
     { ...retrying, availableAt: NOW - 10, terms: { ...TERMS, retries: 3 } },
@@ -206,7 +206,7 @@ const ANSWERS: readonly [string, StoredJob, ExplainFacts, string, ...string[]][]
     READY,
     facts({ pool: { ...POOL, breakerState: 'open', breakerUntil: NOW } }),
     'next',
-    'starts at once',
+    'starts as soon as',
   ],
   [
     'a rate',
@@ -297,7 +297,7 @@ const ANSWERS: readonly [string, StoredJob, ExplainFacts, string, ...string[]][]
     jobOf({ status: 'ready', priority: 95 }),
     facts({ pool: { ...FULL, ...ELASTIC } }),
     'next',
-    'starts at once',
+    'starts as soon as',
   ],
   [
     'being urgent, with no room there either',
