@@ -112,7 +112,7 @@ export abstract class SchedulerBase extends Operator {
       cancel: (id, reason) => this.cancel(id, reason),
     }
     this.#client = new Client(this.#hub, powers)
-    const known = new KnownTypes(this.#hub)
+    const known = new KnownTypes(this.#hub, this.#registry)
     this.#setup = new Setup(this.#hub, this.#registry, known)
     this.#intake = new Intake(this.#hub, this.#registry, known, () => {
       return this.#closing === undefined ? this.#begin() : this.#open()
