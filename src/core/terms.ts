@@ -59,6 +59,8 @@ const MIN_LOST = 3
 export const DEFAULT_TYPE: TypeSetting = Object.freeze({
   pool: 'default',
   priority: PRIORITY.default,
+  concurrency: null,
+  maxLost: null,
   terms: Object.freeze({
     timeoutMs: 0,
     retries: 0,
@@ -69,8 +71,6 @@ export const DEFAULT_TYPE: TypeSetting = Object.freeze({
     heartbeatMs: 0,
     preemptible: false,
   }),
-  concurrency: null,
-  maxLost: null,
 })
 
 const POLICY_KEYS: readonly (keyof TypePolicy)[] = [
