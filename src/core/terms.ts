@@ -51,6 +51,8 @@ export type Asked = {
 
 const MAX_RETRIES = 1_000_000
 
+const MAX_FACTOR = 1_000_000
+
 /** Some 69 years: with this, ranks and sums with an instant stay exact. */
 export const MAX_MS = 2 ** 41
 
@@ -284,8 +286,8 @@ function backoffOf(given: Backoff, name: string, code: AxErrorCode): BackoffTerm
   }
 
   function factorOf(value: unknown): number {
-    if (typeof value === 'number' && value >= 1 && value <= MAX_RETRIES) return value
-    return refuseValue(`factor of ${name}`, value, 'a number of at least 1', code)
+    if (typeof value === 'number' && value >= 1 && value <= MAX_FACTOR) return value
+    return refuseValue(`factor of ${name}`, value, `a number from 1 to ${MAX_FACTOR}`, code)
   }
 }
 

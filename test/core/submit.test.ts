@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest'
 import { Live, type NewJob } from '../../src/core/job.ts'
+import { countOf, integer } from '../../src/core/options.ts'
 import { agreed, draftOf, placed, type SubmitContext } from '../../src/core/submit.ts'
 import {
   backoffFunctionOf,
@@ -287,6 +288,28 @@ describe('wrong values', () => {
     [{ payload: { a: undefined } }, 'payload.a'],
   ])('are refused, by name: %j', (fields, option) => {
     expect(refused(mail(fields))).toMatchObject({ code: 'INVALID_JOB', option })
+  })
+
+  it('are told the bound that they break, the upper one too', () => {
+    const factor = (value: number) => {
+      const backoff = { type: 'exponential', factor: value }
+      return refused(mail({ retries: 1, backoff })).message
+    }
+    for (const value of [0.5, 2_000_000]) {
+      expect(factor(value)).toBe(
+        `factor of backoff must be a number from 1 to 1000000, got ${value}.`,
+      )
+    }
+    const large = 2 ** 60
+    expect(refusalOf(() => integer('n', large, 1)).message).toBe(
+      `n must be an integer from 1 to ${Number.MAX_SAFE_INTEGER}, got ${large}.`,
+    )
+    expect(refusalOf(() => countOf('n', large, 1)).message).toBe(
+      `n must be an integer from 1 to ${Number.MAX_SAFE_INTEGER}, or Infinity, got ${large}.`,
+    )
+    expect(refusalOf(() => integer('n', 0, 1)).message).toBe(
+      'n must be an integer of at least 1, got 0.',
+    )
   })
 
   it('C37: a count of dependencies needs dependencies', () => {
