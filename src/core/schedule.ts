@@ -12,7 +12,7 @@ import { fromJson, toJson } from './values.ts'
 /** Room for `@2025-01-01T00:00:00.000Z` within the 255 bytes of an id. */
 const MAX_NAME = 255 - 25
 
-/** With `skip`, an instant is missed if nobody has come to look within so long. */
+/** Whoever adds the jobs may be restarting: after so long, an instant is late, or missed. */
 export const LATE_MS = 60_000
 
 /** Jobs that one look adds for one schedule that catches up; then others have their turn. */
