@@ -314,7 +314,14 @@ describe('what a worker was given', () => {
     expect(said({ ageing: null })).toEqual([
       'ageing is null there, and {"everyMs":5,"ceiling":90} holds',
     ])
-    expect(said({ budget: null })).toHaveLength(1)
+    const words = '{"count":100,"perMs":60000,"burst":2}'
+    expect(said({ budget: null })).toEqual([`retryBudget is null there, and ${words} holds`])
+    expect(said({ pools: { q: { rate } } })).toEqual([
+      `pools.q.rate is ${words} there, and nothing holds`,
+    ])
+    expect(said({ pools: { p: { rate: false } } })).toEqual([
+      `pools.p.rate is false there, and ${words} holds`,
+    ])
     expect(said({ types: { mail: { concurrency: 1 } } })).toHaveLength(1)
   })
 
