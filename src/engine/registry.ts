@@ -37,7 +37,8 @@ export class Registry {
     }
     callable('The handler', handler)
     plain(`The policy of type ${show(type)}`, policy)
-    this.#learn(type, { ...this.#policies.get(type), ...policy })
+    const said = Object.entries(policy).filter(([, value]) => value !== undefined)
+    this.#learn(type, { ...this.#policies.get(type), ...Object.fromEntries(said) })
     this.#handlers.set(type, handler)
     this.#places.set(type, capturePlace())
     this.#served = [...this.#handlers.keys()]

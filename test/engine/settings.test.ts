@@ -46,7 +46,9 @@ describe('what is given of a type', () => {
     const { open, store } = world()
     const shared = store()
     const scheduler = open({ store: shared, types: { mail: { retries: 5, priority: 20 } } })
-    scheduler.define('mail', { retries: 2 }, () => {})
+    // A key that is undefined is no word about it.
+    const policy = { retries: 2, priority: undefined } as { retries: number }
+    scheduler.define('mail', policy, () => {})
     await scheduler.start()
     expect((await shared.settings()).types.mail).toMatchObject({
       priority: 20,
