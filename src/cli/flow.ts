@@ -232,9 +232,9 @@ const BACKOFF: { readonly [K in keyof BackoffObject]: Reader<BackoffObject[K]> }
   delay: duration,
   max: duration,
   factor: (what, value) =>
-    typeof value === 'number' && Number.isFinite(value) && value >= 1
+    typeof value === 'number' && value >= 1 && value <= 1_000_000
       ? value
-      : refuseValue(what, value, 'a number of at least 1'),
+      : refuseValue(what, value, 'a number from 1 to 1000000'),
   jitter: (what, value) => boolean(what, value),
 }
 

@@ -32,8 +32,11 @@ export type AdviceKind = (typeof ADVICE)[number]
 
 /** What holds now, to compare the log with. */
 export interface AdviceSettings {
-  /** Of types, in milliseconds; 0 for none. Unknown types are taken to have none. */
-  readonly timeouts: Readonly<Record<string, number>>
+  /**
+   * Of types, in milliseconds; 0 for none, and unknown types are taken to have none. Null: none
+   * that all jobs have, but a body that hangs is stopped.
+   */
+  readonly timeouts: Readonly<Record<string, number | null>>
   /** Of pools. */
   readonly concurrency: Readonly<Record<string, number>>
 }
@@ -68,7 +71,7 @@ export function adviseOn(digest: Digest, settings: AdviceSettings): Advice[] {
   const pools = Object.entries(digest.pools)
   const span = Math.max(1, digest.to - digest.from)
   return [
-    ...types.flatMap(([type, log]) => timeoutOf(type, log, own(settings.timeouts, type) ?? 0)),
+    ...types.flatMap(([type, log]) => timeoutOf(type, log, own(settings.timeouts, type))),
     ...pools.flatMap(([pool, log]) => growthOf(pool, log, span)),
     ...pools.flatMap(([pool, log]) => bottleneckOf(pool, log, own(settings.concurrency, pool))),
     ...types.flatMap(([type, log]) => futileOf(type, log)),
@@ -78,12 +81,16 @@ export function adviseOn(digest: Digest, settings: AdviceSettings): Advice[] {
   ]
 }
 
-function own(values: Readonly<Record<string, number>>, name: string): number | undefined {
+function own<T>(values: Readonly<Record<string, T>>, name: string): T | undefined {
   return Object.hasOwn(values, name) ? values[name] : undefined
 }
 
-function timeoutOf(type: string, { runs, timeouts, starts }: TypeDigest, set: number): Advice[] {
-  if (runs.length < ENOUGH) return []
+function timeoutOf(
+  type: string,
+  { runs, timeouts, starts }: TypeDigest,
+  set: number | null = 0,
+): Advice[] {
+  if (set === null || runs.length < ENOUGH) return []
   const sorted = runs.toSorted((a, b) => a - b)
   const p50 = percentile(sorted, 0.5)
   const p99 = percentile(sorted, 0.99)

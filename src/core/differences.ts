@@ -25,8 +25,8 @@ export function differences(said: string, stored: StoredSettings): readonly stri
   const compare = (name: string, mine: unknown, holds: unknown): void => {
     if (mine === undefined || mine === holds) return
     if (!isObject(mine) || !isObject(holds)) {
-      const other = holds === undefined ? 'nothing' : show(holds)
-      list.push(`${name} is ${show(mine)} there, and ${other} holds`)
+      const other = holds === undefined ? 'nothing' : shown(holds)
+      list.push(`${name} is ${shown(mine)} there, and ${other} holds`)
       return
     }
     for (const key of new Set([...Object.keys(mine), ...Object.keys(holds)])) {
@@ -57,6 +57,12 @@ export function differences(said: string, stored: StoredSettings): readonly stri
   compare('ageing', given.ageing, stored.ageing)
   compare('retryBudget', given.budget, stored.budget)
   return list
+}
+
+/** What follows from the rest is not shown either. */
+function shown(value: unknown): string {
+  if (!isObject(value)) return show(value)
+  return show(Object.fromEntries(Object.entries(value).filter(([key]) => !DERIVED.includes(key))))
 }
 
 function saidOf(text: string): Said {

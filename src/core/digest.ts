@@ -2,14 +2,14 @@
 // the slots were. May never keep entries: a hundred thousand of them become a few numbers per type
 // and pool, and the lengths of the runs.
 
-import { hasEnded, type JobEvent } from './job.ts'
+import { hasEnded, type JobEvent, type JobStatus } from './job.ts'
 
 /** What the log says of a type. */
 export interface TypeDigest {
-  /** Starts, and how many of them were not the first of their job. */
+  /** Starts, and how many of them were retries: not what was handed back, lost or revived. */
   starts: number
   retries: number
-  /** Successes of later starts. */
+  /** Successes of jobs that had been retried. */
   lateSuccesses: number
   timeouts: number
   silences: number
@@ -20,6 +20,7 @@ export interface TypeDigest {
 
 /** What the log says of a pool. */
 export interface PoolDigest {
+  /** Jobs whose turn came to wait for a slot, or that were revived, and how many were done with. */
   arrived: number
   left: number
   starts: number
@@ -87,6 +88,8 @@ export class Digester {
   readonly #types = new Map<string, TypeDigest>()
   readonly #pools = new Map<string, PoolNotes>()
   readonly #running = new Map<string, Start>()
+  /** Jobs that are to be tried again, or have been since, and whether that start is counted. */
+  readonly #retried = new Map<string, boolean>()
   #entries = 0
   #from = 0
   #to = 0
@@ -98,6 +101,7 @@ export class Digester {
     const type = this.#typeOf(event.type)
     const pool = this.#poolOf(event.pool)
     if (event.code === 'ENQUEUE_TIMEOUT') pool.expired += 1
+    if (hasEnded(event.to) && event.from !== 'running') this.#retried.delete(event.job)
     const end = event.from === 'running' ? this.#ended(event, type) : undefined
     const start = event.to === 'running' ? this.#started(event, type) : undefined
     pool.changes.push({
@@ -122,21 +126,26 @@ export class Digester {
     }
   }
 
-  #started({ job, at, attempt }: JobEvent, type: TypeDigest): Start {
+  #started({ job, at }: JobEvent, type: TypeDigest): Start {
     const start = { at, area: 0 }
     this.#running.set(job, start)
     type.starts += 1
-    if (attempt > 1) type.retries += 1
+    if (this.#retried.get(job) === false) {
+      type.retries += 1
+      this.#retried.set(job, true)
+    }
     return start
   }
 
-  #ended({ job, at, to, attempt, event, code }: JobEvent, type: TypeDigest): Start | undefined {
+  #ended({ job, at, to, event, code }: JobEvent, type: TypeDigest): Start | undefined {
     const start = this.#running.get(job)
     this.#running.delete(job)
     if (to === 'success') {
-      if (attempt > 1) type.lateSuccesses += 1
+      if (this.#retried.has(job)) type.lateSuccesses += 1
       if (start !== undefined) type.runs.push(at - start.at)
     }
+    if (hasEnded(to)) this.#retried.delete(job)
+    else if (event === 'job:retry' || event === 'job:timeout') this.#retried.set(job, false)
     if (event === 'job:lost') type.losses += 1
     if (event === 'job:timeout') type[code === 'HEARTBEAT_LOST' ? 'silences' : 'timeouts'] += 1
     return start
@@ -160,14 +169,26 @@ export class Digester {
   }
 }
 
-function changeOf({ at, from, to }: JobEvent): Change {
+function changeOf(event: JobEvent): Change {
+  const { at, from, to } = event
+  const before = from !== null && isThere(from, event)
+  const after = isThere(to, event)
   return {
     at,
     running: Number(to === 'running') - Number(from === 'running'),
     ready: Number(to === 'ready') - Number(from === 'ready'),
-    arrived: Number(from === null),
-    left: Number(hasEnded(to) && (from === null || !hasEnded(from))),
+    arrived: Number(after && !before),
+    left: Number(before && !after),
   }
+}
+
+/**
+ * Whether a job has come and not gone. One that has not run yet comes when it is ready: until
+ * then it waits for its time, or for other jobs, and no slot would do it any good.
+ */
+function isThere(status: JobStatus, { attempt }: JobEvent): boolean {
+  if (status === 'ready' || status === 'running') return true
+  return !hasEnded(status) && attempt > 0
 }
 
 /** Follows the pool through the stretch. */

@@ -5,6 +5,7 @@ import type { BreakerState } from './breaker.ts'
 import { differences } from './differences.ts'
 import { showMs } from './duration.ts'
 import { show } from './options.ts'
+import { LATE_MS } from './schedule.ts'
 import type { StoredSettings } from './settings.ts'
 import type { Finding } from './types.ts'
 
@@ -17,14 +18,14 @@ import type { Finding } from './types.ts'
  * - `expired-lease`: a lease or a hold is past its deadline, and nobody has reaped it
  * - `no-handler`: ready jobs of a type that no live worker serves
  * - `zombies`: bodies that ignore their abort; workers that take nothing for them
- * - `open-breaker`: a pool waits for what lies behind it to get well
+ * - `open-breaker`: a pool waits for what lies behind it to get well, or would if it had jobs
  * - `paused-pool`: ready jobs in a pool that is paused
  * - `closed-pool`: ready jobs in a pool, or of a type, with a concurrency of 0
  * - `unknown-dependency`: jobs wait for ids that nobody has submitted
  * - `late-schedule`: the instant of a schedule has passed, and its job was not added
  * - `long-wait`: jobs that were submitted more than five minutes ago are waiting or ready
  * - `settings-differ`: a live worker was given other settings than those that hold
- * - `no-timeout`: types whose jobs may run for ever
+ * - `no-timeout`: types whose jobs may run for ever: no timeout, and no heartbeat
  */
 export const FINDINGS = [
   'damage',
@@ -47,9 +48,6 @@ export type FindingKind = (typeof FINDINGS)[number]
 
 /** Jobs that have not started so long after their submission are named. */
 export const LONG_MS = 300_000
-
-/** A schedule may be late by this: whoever adds its jobs may be restarting. */
-const LATE_MS = 60_000
 
 /** Ids in one finding. */
 const MAX_JOBS = 100
@@ -98,7 +96,7 @@ export interface DoctorFacts {
   /** Types with ready jobs that nobody serves, or that have a cap of 0. */
   readonly unserved: readonly ({ readonly type: string; readonly count: number } & Sample)[]
   readonly closedTypes: readonly { readonly type: string; readonly count: number }[]
-  /** Types without a timeout, with a job each, if there is one. */
+  /** Types whose jobs may run for ever, with such a job each, if there is one. */
   readonly timeless: readonly { readonly type: string; readonly job: string | undefined }[]
 }
 
@@ -200,9 +198,13 @@ function haunted({ workers }: DoctorFacts): Finding[] {
     })
 }
 
+/** One that is due, in a pool where nothing is ready, closes with the next job: it is no news. */
 function tripped({ pools, now }: DoctorFacts): Finding[] {
   return Object.entries(pools)
-    .filter(([, { breakerState }]) => breakerState !== 'closed')
+    .filter(([, { breakerState, breakerUntil, ready }]) => {
+      const isDue = breakerState !== 'open' || breakerUntil <= now
+      return breakerState !== 'closed' && (ready > 0 || !isDue)
+    })
     .map(([name, { breakerState, breakerUntil, ready }]) => {
       const probe =
         breakerState === 'open' && breakerUntil > now
@@ -312,8 +314,8 @@ function timeless({ timeless: types }: DoctorFacts): Finding[] {
   const ids = types.flatMap(({ job }) => (job === undefined ? [] : [job]))
   const names = types.map(({ type }) => show(type))
   const text =
-    `${counted(types.length, 'type')} ${types.length === 1 ? 'has' : 'have'} no timeout, so a ` +
-    `body that hangs, and has no heartbeat, keeps its slot for ever: ${clipped(names)}.`
+    `${counted(types.length, 'type')} ${types.length === 1 ? 'has' : 'have'} no timeout, and no ` +
+    `heartbeat, so a body that hangs keeps its slot for ever: ${clipped(names)}.`
   const remedy =
     'Give each a timeout in its policy: two or three times what its slowest runs take; ' +
     'scheduler.advise() has the figures.'

@@ -3,7 +3,7 @@
 
 import { showMs } from './duration.ts'
 import type { Answer } from './explain.ts'
-import { named, times, whyOf } from './explain-words.ts'
+import { named, UNTIL_GONE, whyOf } from './explain-words.ts'
 import type { StoredJob } from './job.ts'
 import { show } from './options.ts'
 
@@ -19,8 +19,8 @@ export function explainEnd(job: StoredJob, now: number): Answer {
   if (job.lease?.hold === true) {
     const text =
       `${named(job)} was cancelled ${ago}, but its body has not stopped yet: it keeps its slot ` +
-      `on worker ${show(job.lease.holder)} until it does, or its grace is over.`
-    return { reason: 'stopping', text, until: job.deadline }
+      `on worker ${show(job.lease.holder)} ${UNTIL_GONE}.`
+    return { reason: 'stopping', text }
   }
   if (job.cause !== undefined) {
     const text =
@@ -43,8 +43,6 @@ function remedyOf(job: StoredJob): string {
       return 'Find out what it waits for, or give it a longer timeout, then retry it.'
     case 'ENQUEUE_TIMEOUT':
       return 'Its pool had no slot in time: raise the cap, or its enqueueTimeout, then retry it.'
-    case 'PREEMPTED':
-      return `It gave way to urgent jobs ${times(Math.max(1, job.preempted))}. Retry it later.`
     case 'LOST':
       return 'Look at the memory and the log of its workers, then retry it.'
     case 'UNSTORABLE':

@@ -4,7 +4,7 @@
 import type { BreakerState } from './breaker.ts'
 import { showMs } from './duration.ts'
 import type { Answer, ExplainFacts } from './explain.ts'
-import { doubtOf, inText, named, times } from './explain-words.ts'
+import { doubtOf, inText, named, times, UNTIL_GONE } from './explain-words.ts'
 import type { StoredJob } from './job.ts'
 import { show } from './options.ts'
 import { type Elastic, isUrgent, raiseOf } from './settings.ts'
@@ -139,7 +139,9 @@ function throttled(job: StoredJob, { standing, now }: ExplainFacts): Answer | un
   const { rateAt: until } = standing.pool
   if (until <= now) return undefined
   const others =
-    standing.ahead === 0 ? 'then it is the turn of' : `${aheadText(standing.ahead)} come before`
+    standing.ahead === 0
+      ? 'then it is the turn of'
+      : `${aheadText(standing.ahead)} ${standing.ahead === 1 ? 'comes' : 'come'} before`
   const text =
     `The rate of pool ${show(job.pool)} lets the next job start in ${showMs(until - now)}; ` +
     `${others} ${inText(job)}. Nothing has to be done, unless the rate is too low.`
@@ -170,8 +172,8 @@ function preempting(job: StoredJob, { standing }: ExplainFacts): Answer | undefi
   const { victim } = standing
   if (victim === undefined) return undefined
   const text =
-    `Job ${show(victim)} has been told to give its slot to ${inText(job)}, which starts as soon ` +
-    'as that one has stopped, or its grace is over. Nothing has to be done.'
+    `Job ${show(victim)} has been told to give its slot to ${inText(job)}, and keeps it ` +
+    `${UNTIL_GONE}. Nothing has to be done.`
   return { reason: 'preempting', text, blockedBy: [{ id: victim, status: 'running' }] }
 }
 

@@ -12,6 +12,7 @@ import {
   named,
   namesOf,
   times,
+  UNTIL_GONE,
   whyOf,
 } from './explain-words.ts'
 import { hasEnded, type JobStatus, type StoredJob } from './job.ts'
@@ -217,11 +218,22 @@ function explainRunning(job: StoredJob, { now, leaseHolderAlive }: ExplainFacts)
     const text = `${runs}, which has not been heard of. The lease ends in ${left}; then it is lost.`
     return { reason: 'running', text, until: job.deadline }
   }
-  if (job.evictor !== undefined) {
-    const text =
-      `${runs}, for ${since}, and has been told to give its slot to the urgent job ` +
-      `${show(job.evictor)}. It goes back to its place in line, with no attempt used.`
-    return { reason: 'running', text }
-  }
-  return { reason: 'running', text: `${runs}, for ${since}. Cancel it if that is too long.` }
+  const told = toldToStop(job, now)
+  const rest =
+    told === ''
+      ? 'Cancel it if that is too long.'
+      : `${told} It keeps its slot ${UNTIL_GONE}. Let its handler follow its signal.`
+  return { reason: 'running', text: `${runs}, for ${since}. ${rest}` }
+}
+
+/** As far as its record shows it: a body that is silent, or whose worker stops, is not known of. */
+function toldToStop({ evictor, startedAt, terms: { timeoutMs } }: StoredJob, now: number): string {
+  const isLate = timeoutMs > 0 && now - startedAt > timeoutMs
+  const back = isLate
+    ? ''
+    : ', and goes back to its place, with no attempt used, unless it succeeds'
+  const evicted = `It has been told to give its slot to the urgent job ${show(evictor)}${back}.`
+  const late = `Its timeout of ${showMs(timeoutMs)} is over, at which its worker tells it to stop.`
+  const parts = [evictor === undefined ? '' : evicted, isLate ? late : '']
+  return parts.filter((part) => part !== '').join(' ')
 }

@@ -59,6 +59,8 @@ export interface BackoffTerms {
   readonly maxMs: number
   readonly factor: number
   readonly jitter: boolean
+  /** Somebody has asked for it: no function of the type goes over it. Absent: nobody has. */
+  readonly described?: true
 }
 
 /**

@@ -159,7 +159,8 @@ function lose(job: StoredJob, keep: Keep): Move {
   const losses = job.lost - job.lostBefore + 1
   const move: Move = { ...blank(job, 'lose', 'failed'), charge: 'lost', unknown: true }
   if (!mayRepeat(job)) {
-    return unknownOutcome(move, job, 'The worker let its lease run out.', keep, 'lost')
+    const text = 'Its worker died, stalled, or was cut off from the store.'
+    return unknownOutcome(move, job, text, keep, 'lost')
   }
   if (losses > job.terms.maxLost) {
     const text = `The job was lost ${losses} times: each time its worker died or stalled.`

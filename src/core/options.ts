@@ -49,7 +49,8 @@ export function integer(
   if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) {
     return value
   }
-  const range = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`
+  const isOpen = max === Number.MAX_SAFE_INTEGER && !((value as number) > max)
+  const range = isOpen ? `of at least ${min}` : `from ${min} to ${max}`
   return refuseValue(name, value, `an integer ${range}`, code)
 }
 
@@ -57,7 +58,9 @@ export function integer(
 export function countOf(name: string, value: unknown, min: number): number {
   if (value === Number.POSITIVE_INFINITY) return value
   if (Number.isSafeInteger(value) && (value as number) >= min) return value as number
-  return refuseValue(name, value, `an integer of at least ${min}, or Infinity`)
+  const isLarge = (value as number) > Number.MAX_SAFE_INTEGER
+  const range = isLarge ? `from ${min} to ${Number.MAX_SAFE_INTEGER}` : `of at least ${min}`
+  return refuseValue(name, value, `an integer ${range}, or Infinity`)
 }
 
 /** A share of something: above 0, and up to 1. */

@@ -34,11 +34,15 @@ export function resolvePool(name: string, options: PoolOptionsChange): PoolTerms
     refuseValue(`pools.${name}.${cleared[0]}`, null, 'left out: null is for pool().configure()')
   }
   const terms = resolvePoolChange(name, options) as PoolTerms
-  if (terms.overflow === 'wait' && terms.maxQueue === undefined) {
-    const expected = `left out, or given together with pools.${name}.maxQueue: no queue is full`
-    refuseValue(`pools.${name}.overflow`, 'wait', `${expected} without it`)
-  }
+  checkOverflow(name, terms)
   return terms
+}
+
+/** What holds for callers that may wait: a queue that can be full. */
+export function checkOverflow(name: string, pool: PoolTerms): void {
+  if (pool.overflow !== 'wait' || pool.maxQueue !== undefined) return
+  const expected = `left out, or given together with pools.${name}.maxQueue: no queue is full`
+  refuseValue(`pools.${name}.overflow`, 'wait', `${expected} without it`)
 }
 
 /** Checks a change of a pool. Concurrency 0 lets nothing start. Refuses with INVALID_OPTION. */

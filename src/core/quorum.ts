@@ -37,10 +37,6 @@ export function afterEnd(counts: Counts, satisfied: boolean): Counts {
   }
 }
 
-export function isReleased(counts: Counts): boolean {
-  return counts.needs === 0
-}
-
 /** True once the quorum can no longer be reached. */
 export function isDoomed(counts: Counts): boolean {
   return counts.needs > 0 && counts.open < counts.needs

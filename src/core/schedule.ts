@@ -12,7 +12,7 @@ import { fromJson, toJson } from './values.ts'
 /** Room for `@2025-01-01T00:00:00.000Z` within the 255 bytes of an id. */
 const MAX_NAME = 255 - 25
 
-/** With `skip`, an instant is missed if nobody has come to look within so long. */
+/** Whoever adds the jobs may be restarting: after so long, an instant is late, or missed. */
 export const LATE_MS = 60_000
 
 /** Jobs that one look adds for one schedule that catches up; then others have their turn. */
@@ -24,15 +24,18 @@ export interface ScheduleTerms {
   readonly missed: Missed
 }
 
-/** Whether two rows bring the same jobs at the same instants: then the instant is kept. */
+/**
+ * Whether two rows come at the same instants: then the one at which the first stands is kept,
+ * though it has come already, and gets the job of the second.
+ */
 export function isSameSchedule(a: Schedule, b: Schedule): boolean {
-  return a.cron === b.cron && a.timeZone === b.timeZone && a.template === b.template
+  return a.cron === b.cron && a.timeZone === b.timeZone
 }
 
 /** Whether what was made of a row for the instant `at` is still what it asks for. */
 export function stillStands(now: Schedule | undefined, then: Schedule, at: number): boolean {
-  if (now?.nextAt !== at) return false
-  return isSameSchedule(now, then) && now.missed === then.missed
+  if (now?.nextAt !== at || !isSameSchedule(now, then)) return false
+  return now.missed === then.missed && now.template === then.template
 }
 
 /** Checks the name and the options of a schedule. Refuses with INVALID_OPTION. */

@@ -102,7 +102,7 @@ export const STEPS: Readonly<Record<StepName, Step>> = {
     to: ['pending', 'ready', 'failed'],
     by: 'decision',
     event: 'job:lost',
-    says: 'its worker let the lease run out, or was cut off from the store',
+    says: 'its worker died, stalled, or was cut off from the store',
   },
   return: {
     from: ['running'],

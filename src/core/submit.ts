@@ -4,13 +4,21 @@
 import type { Duration } from './duration.ts'
 import { AxError, isAxError } from './errors.ts'
 import { checkName } from './id.ts'
-import { type Dep, type DepMode, Live, type NewJob, type Stored, type Terms } from './job.ts'
+import { type Dep, type DepMode, Live, type NewJob, type Stored } from './job.ts'
 import { callable, oneOf, plain, refuseUnknown, refuseValue, show } from './options.ts'
-import { asIs, DEFAULT_TYPE, MAX_MS, msOf, priorityOf, type TypeTerms, termsOf } from './terms.ts'
+import {
+  type Asked,
+  asIs,
+  askedOf,
+  jobTerms,
+  MAX_MS,
+  msOf,
+  priorityOf,
+  refuseBackoff,
+  type TypeTerms,
+} from './terms.ts'
 import type { JobContext, JobInput } from './types.ts'
 import { toJson } from './values.ts'
-
-export { backoffFunctionOf, resolveType, type TypeTerms } from './terms.ts'
 
 /** What a job carries with it by reference, where the store keeps references. */
 export interface JobBody {
@@ -18,19 +26,23 @@ export interface JobBody {
   readonly backoff?: (attempt: number, random: number) => number
 }
 
+/** What submissions to a store are checked against, whatever their types. */
 export interface SubmitContext {
-  typeOf(type: string): TypeTerms | undefined
-  mint(): string
-  /** The wall clock: an `availableAt` is a distance from it. */
-  readonly now: number
+  mint(now: number): string
+  /** Whether payloads of a type are made by its schema, from what was given: see `filled`. */
+  isMade(type: string): boolean
   readonly maxPayloadBytes: number
   /** The store keeps references, so a job may bring its own `execute`. */
   readonly keepsLive: boolean
   readonly storeName: string
-  /** Its place in its batch; messages begin with it. */
-  readonly index?: number | undefined
-  /** Its payload is not looked at: it is made afterwards, by the schema of its type. */
-  readonly withoutPayload?: boolean | undefined
+}
+
+/** A submission that is right by itself. What is open yet is what its type says: see `agreed`. */
+export interface Draft {
+  readonly job: Omit<NewJob, 'pool' | 'priority' | 'terms'>
+  readonly pool: string | undefined
+  readonly priority: number | undefined
+  readonly asked: Asked
 }
 
 /** Dependencies of one job: what one atomic insertion can link. */
@@ -63,19 +75,6 @@ export const JOB_KEYS: readonly (keyof JobInput)[] = [
 
 const KNOWN_KEYS: ReadonlySet<string> = new Set(JOB_KEYS)
 
-/**
- * A submission as a store takes it. Refuses with INVALID_JOB, TOO_LARGE, or CYCLE for a job that
- * depends on itself; the message names the key, the value and the remedy. A job that asks for
- * nothing of its own costs one object, and its JSON.
- */
-export function toNewJob(input: JobInput, context: SubmitContext): NewJob {
-  try {
-    return build(input, context)
-  } catch (error) {
-    throw context.index === undefined ? error : placed(error, context.index)
-  }
-}
-
 /** The same error, saying which job of the batch it is about. */
 export function placed(error: unknown, index: number): unknown {
   if (!isAxError(error)) return error
@@ -83,26 +82,26 @@ export function placed(error: unknown, index: number): unknown {
   return new AxError(error.code, `jobs[${index}]: ${error.message}`, { ...error, ...cause, index })
 }
 
-function build(input: JobInput, context: SubmitContext): NewJob {
+/**
+ * What a submission says, checked and taken down; `now` is the wall clock, from which an
+ * `availableAt` is a distance. Refuses what is wrong whatever its type, with INVALID_JOB,
+ * TOO_LARGE, or CYCLE for a job that depends on itself; the message names the key, the value and
+ * the remedy.
+ */
+export function draftOf(input: JobInput, context: SubmitContext, now: number): Draft {
   checkKeys(input)
   const { execute } = input
   if (execute !== undefined) checkExecute(execute, context)
   const type = typeNameOf(input)
-  const policy = context.typeOf(type) ?? DEFAULT_TYPE
-  const id = input.id === undefined ? context.mint() : checkName('id', input.id)
-  const priority =
-    input.priority === undefined ? policy.priority : priorityOf(asIs, input.priority, 'INVALID_JOB')
+  const id = input.id === undefined ? context.mint(now) : checkName('id', input.id)
   const deps = input.deps === undefined ? NO_DEPS : depsOf(input.deps, id)
-  return {
+  const job: Draft['job'] = {
     id,
     type,
-    pool: optionalName('pool', input.pool) ?? policy.pool,
     flow: optionalName('flow', input.flow),
-    payload: context.withoutPayload === true ? undefined : payloadOf(input, context),
-    body: execute === undefined ? undefined : bodyOf(input, policy),
-    terms: jobTermsOf(input, policy),
-    priority,
-    delayMs: delayOf(input, context.now),
+    payload: context.isMade(type) ? undefined : payloadOf(input, context),
+    body: execute === undefined ? undefined : bodyOf(input),
+    delayMs: delayOf(input, now),
     enqueueTimeoutMs: optionalMs('enqueueTimeout', input.enqueueTimeout),
     deps,
     depMode: input.depMode === undefined ? 'all' : depModeOf(input.depMode, deps.length),
@@ -110,6 +109,37 @@ function build(input: JobInput, context: SubmitContext): NewJob {
     keyForMs: input.dedupe === undefined ? 0 : windowOf(input.dedupe, input.key),
     exclusive: optionalName('exclusive', input.exclusive),
     minted: input.id === undefined,
+  }
+  return {
+    job,
+    pool: optionalName('pool', input.pool),
+    priority:
+      input.priority === undefined ? undefined : priorityOf(asIs, input.priority, 'INVALID_JOB'),
+    asked: askedBy(input),
+  }
+}
+
+/** With the payload that the schema of its type has made. */
+export function filled(draft: Draft, value: unknown, context: SubmitContext): Draft {
+  const { job } = draft
+  const payload = job.body === undefined ? payloadAtRest(value, context) : new Live(value)
+  return { ...draft, job: { ...job, payload } }
+}
+
+/**
+ * A submission as a store takes it: what it says, and what it does not say as its type has it.
+ * Refuses with INVALID_JOB what would have no effect, or could never work, with that type.
+ */
+export function agreed({ job, pool, priority, asked }: Draft, type: TypeTerms): NewJob {
+  const { backoffFunction: backoff } = type
+  const body = job.body as JobBody | undefined
+  const isBare = body !== undefined && asked.backoff === undefined && backoff !== undefined
+  return {
+    ...job,
+    body: isBare ? { ...body, backoff } : body,
+    pool: pool ?? type.pool,
+    priority: priority ?? type.priority,
+    terms: jobTerms(asked, type),
   }
 }
 
@@ -157,7 +187,7 @@ function payloadOf({ execute, payload }: JobInput, context: SubmitContext): Stor
 }
 
 /** A payload as a store keeps it. Refuses with INVALID_JOB what is no JSON, TOO_LARGE if it is. */
-export function payloadAtRest(payload: unknown, context: SubmitContext): Stored {
+function payloadAtRest(payload: unknown, context: SubmitContext): Stored {
   return toJson(payload, 'payload', {
     maxBytes: context.maxPayloadBytes,
     code: 'INVALID_JOB',
@@ -165,39 +195,16 @@ export function payloadAtRest(payload: unknown, context: SubmitContext): Stored 
   })
 }
 
-/** What of a submission depends on its type. */
-export type Wishes = Pick<
-  JobInput,
-  'pool' | 'priority' | 'timeout' | 'retries' | 'backoff' | 'idempotent' | 'heartbeat' | 'execute'
->
-
-/** A job whose type was not known yet when it was made, as one of that type. */
-export function ofType(job: NewJob, wishes: Wishes, policy: TypeTerms): NewJob {
-  return {
-    ...job,
-    pool: wishes.pool ?? policy.pool,
-    priority: wishes.priority ?? policy.priority,
-    terms: jobTermsOf(wishes, policy),
-  }
-}
-
-/** Its back-off function is its own, or its type's if it brings no back-off at all. */
-function bodyOf(input: JobInput, policy: TypeTerms): JobBody {
-  const { execute } = input
-  const backoff = input.backoff ?? policy.backoffFunction
+function bodyOf({ execute, backoff }: JobInput): JobBody {
   return {
     execute: execute as JobBody['execute'],
     ...(typeof backoff === 'function' ? { backoff } : {}),
   }
 }
 
-function jobTermsOf(input: Wishes, policy: TypeTerms): Terms {
-  const { timeout, retries, backoff, idempotent, heartbeat } = input
-  if (timeout === undefined && retries === undefined && backoff === undefined) {
-    const same = idempotent === undefined || idempotent === policy.terms.idempotent
-    if (same && heartbeat === undefined) return policy.terms
-  }
-  if (typeof backoff === 'function' && input.execute === undefined) {
+function askedBy(input: JobInput): Asked {
+  const { backoff, retries, execute } = input
+  if (typeof backoff === 'function' && execute === undefined) {
     throw new AxError(
       'INVALID_JOB',
       'backoff is a function, which cannot be stored with a job. ' +
@@ -205,16 +212,9 @@ function jobTermsOf(input: Wishes, policy: TypeTerms): Terms {
       { option: 'backoff' },
     )
   }
-  const terms = termsOf(input, policy, asIs, 'INVALID_JOB')
-  if (terms.preemptible && !terms.idempotent && !terms.confirm) {
-    throw new AxError(
-      'INVALID_JOB',
-      'idempotent is false, but the type is preemptible and has no confirm: once displaced, the ' +
-        'job could never run again. Give the type confirm, or leave idempotent out.',
-      { option: 'idempotent', value: false },
-    )
-  }
-  return terms
+  const asked = askedOf(input, asIs, 'INVALID_JOB')
+  if (backoff !== undefined && retries === 0) refuseBackoff('backoff', backoff, 'INVALID_JOB')
+  return asked
 }
 
 function delayOf(input: JobInput, now: number): number {

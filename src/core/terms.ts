@@ -20,32 +20,49 @@ import { PRIORITY } from './rank.ts'
 import type { TypeChange, TypeSetting } from './settings.ts'
 import type { Backoff, JobInput, StandardSchemaV1, TypePolicy } from './types.ts'
 
+type BackoffFunction = (attempt: number, random: number) => number
+
+/** What one process says of a type, explicitly: no default is in it. */
+export interface TypeSaid {
+  /** What all processes are to go by; undefined: nothing that can be stored. */
+  readonly setting: TypeChange | undefined
+  /** Functions hold in the process that has them. */
+  readonly backoffFunction?: BackoffFunction
+  readonly retryable?: (error: unknown) => boolean
+  readonly confirm?: TypePolicy['confirm'] & object
+  readonly schema?: StandardSchemaV1
+}
+
 /** What a job gets from its type unless it asks for something else. */
 export interface TypeTerms {
   readonly pool: string
   readonly priority: number
   /** Shared by every job that asks for nothing of its own. */
   readonly terms: Terms
-  readonly backoffFunction?: (attempt: number, random: number) => number
-  readonly retryable?: (error: unknown) => boolean
-  readonly confirm?: TypePolicy['confirm'] & object
-  readonly schema?: StandardSchemaV1
-  /** Over all workers and pools; null: no cap. */
-  readonly concurrency: number | null
   /** Given, not derived: then it holds for jobs with retries of their own, too. */
-  readonly maxLost?: number
+  readonly maxLost: number | null
+  readonly backoffFunction?: BackoffFunction
+}
+
+/** What a job, or a policy, asks for about running, checked: what it does not say is absent. */
+export type Asked = {
+  readonly [K in 'timeoutMs' | 'retries' | 'backoff' | 'idempotent' | 'heartbeatMs']?: Terms[K]
 }
 
 const MAX_RETRIES = 1_000_000
+
+const MAX_FACTOR = 1_000_000
 
 /** Some 69 years: with this, ranks and sums with an instant stay exact. */
 export const MAX_MS = 2 ** 41
 
 const MIN_LOST = 3
 
-export const DEFAULT_TYPE: TypeTerms = Object.freeze({
+export const DEFAULT_TYPE: TypeSetting = Object.freeze({
   pool: 'default',
   priority: PRIORITY.default,
+  concurrency: null,
+  maxLost: null,
   terms: Object.freeze({
     timeoutMs: 0,
     retries: 0,
@@ -56,7 +73,6 @@ export const DEFAULT_TYPE: TypeTerms = Object.freeze({
     heartbeatMs: 0,
     preemptible: false,
   }),
-  concurrency: null,
 })
 
 const POLICY_KEYS: readonly (keyof TypePolicy)[] = [
@@ -75,75 +91,67 @@ const POLICY_KEYS: readonly (keyof TypePolicy)[] = [
   'schema',
 ]
 
-/** A type's policy, checked and frozen. Refuses with INVALID_OPTION. */
-export function resolveType(type: string, policy: TypePolicy): TypeTerms {
+/** A type's policy, checked: what it says, and nothing else. Refuses with INVALID_OPTION. */
+export function resolveType(type: string, policy: TypePolicy): TypeSaid {
   const code = 'INVALID_OPTION'
   checkName('A type', type, code)
   const where = `policy of type ${show(type)}`
   plain(`The ${where}`, policy, code)
   refuseUnknown(`The ${where}`, policy, POLICY_KEYS, code)
   const named = (key: string): string => `${key} in the ${where}`
-  const { pool, priority, retryable, maxLost, concurrency, confirm, schema } = policy
-  if (maxLost !== undefined) integer(named('maxLost'), maxLost, 0, MAX_RETRIES, code)
-  if (confirm !== undefined) callable(named('confirm'), confirm, code)
-  const terms = { ...termsOf(policy, DEFAULT_TYPE, named, code), ...ownTerms(policy, named, code) }
+  const { backoff, retries = 0, retryable, confirm, schema } = policy
+  const setting = settingOf(policy, named, code)
+  if (backoff !== undefined && retries === 0) refuseBackoff(named('backoff'), backoff, code)
+  if (retryable !== undefined) callable(named('retryable'), retryable, code)
+  if (schema !== undefined) schemaOf(schema, named('schema'), code)
   return Object.freeze({
-    pool: pool === undefined ? DEFAULT_TYPE.pool : checkName(named('pool'), pool, code),
-    priority: priority === undefined ? PRIORITY.default : priorityOf(named, priority, code),
-    terms: Object.freeze(terms),
-    concurrency: concurrency === undefined ? null : capOf(named('concurrency'), concurrency, code),
+    setting: Object.keys(setting).length === 0 ? undefined : Object.freeze(setting),
+    ...(typeof backoff === 'function' ? { backoffFunction: backoff } : {}),
+    ...(retryable === undefined ? {} : { retryable }),
     ...(confirm === undefined ? {} : { confirm }),
-    ...(schema === undefined ? {} : { schema: schemaOf(schema, named('schema'), code) }),
-    ...(typeof policy.backoff === 'function' ? { backoffFunction: policy.backoff } : {}),
-    ...(retryable === undefined
-      ? {}
-      : { retryable: callable(named('retryable'), retryable, code) }),
-    ...(maxLost === undefined ? {} : { maxLost }),
+    ...(schema === undefined ? {} : { schema }),
   })
 }
 
-/** Which of the terms of a job a policy speaks of. */
-const TERM_OF = {
-  timeout: 'timeoutMs',
-  retries: 'retries',
-  backoff: 'backoff',
-  heartbeat: 'heartbeatMs',
-  preemptible: 'preemptible',
-  idempotent: 'idempotent',
-  confirm: 'confirm',
-} as const satisfies Partial<Record<keyof TypePolicy, keyof Terms>>
-
-/**
- * What a policy says to all processes: what it was given, and no default. Undefined where it says
- * nothing that can be stored (functions hold where they are).
- */
-export function settingOf(policy: TypePolicy, type: TypeTerms): TypeChange | undefined {
-  const keys = Object.keys(TERM_OF) as (keyof typeof TERM_OF)[]
-  const said = keys.filter((key) => policy[key] !== undefined)
-  const terms = Object.fromEntries(said.map((key) => [TERM_OF[key], type.terms[TERM_OF[key]]]))
-  const change: TypeChange = {
-    ...(policy.pool === undefined ? {} : { pool: type.pool }),
-    ...(policy.priority === undefined ? {} : { priority: type.priority }),
-    ...(policy.concurrency === undefined ? {} : { concurrency: type.concurrency }),
-    ...(type.maxLost === undefined ? {} : { maxLost: type.maxLost }),
-    ...(said.length === 0 ? {} : { terms }),
+/** What of a policy can be stored: all processes go by it. */
+function settingOf(
+  policy: TypePolicy,
+  named: (key: string) => string,
+  code: AxErrorCode,
+): TypeChange {
+  const { pool, priority, concurrency, maxLost } = policy
+  const terms = { ...askedOf(policy, named, code), ...ownTerms(policy, named, code) }
+  return {
+    ...(pool === undefined ? {} : { pool: checkName(named('pool'), pool, code) }),
+    ...(priority === undefined ? {} : { priority: priorityOf(named, priority, code) }),
+    ...(concurrency === undefined
+      ? {}
+      : { concurrency: capOf(named('concurrency'), concurrency, code) }),
+    ...(maxLost === undefined
+      ? {}
+      : { maxLost: integer(named('maxLost'), maxLost, 0, MAX_RETRIES, code) }),
+    ...(Object.keys(terms).length === 0 ? {} : { terms }),
   }
-  return Object.keys(change).length === 0 ? undefined : change
 }
 
 /** What is stored of a type once somebody has said something of it. */
 export function changedType(before: TypeSetting | undefined, said: TypeChange): TypeSetting {
-  const { pool, priority, terms: usual, concurrency } = DEFAULT_TYPE
-  const base = before ?? { pool, priority, concurrency, maxLost: null, terms: usual }
+  const base = before ?? DEFAULT_TYPE
   const after = { ...base, ...said }
   const terms = { ...base.terms, ...said.terms }
   const derived = said.terms?.maxLost ?? Math.max(terms.retries, MIN_LOST)
   return { ...after, terms: { ...terms, maxLost: after.maxLost ?? derived } }
 }
 
-/** The terms of a type that only other processes know more of. */
-export function typeOfSetting({ maxLost, ...setting }: TypeSetting): TypeTerms {
-  return Object.freeze(maxLost === null ? setting : { ...setting, maxLost })
+/** A type as one process submits to it: what it says itself, else what is stored, else defaults. */
+export function typeTerms(
+  stored: TypeSetting | undefined,
+  { setting, backoffFunction }: Partial<TypeSaid> = {},
+): TypeTerms {
+  const { pool, priority, terms, maxLost } =
+    setting === undefined ? (stored ?? DEFAULT_TYPE) : changedType(stored, setting)
+  const own = backoffFunction === undefined ? {} : { backoffFunction }
+  return Object.freeze({ pool, priority, terms, maxLost, ...own })
 }
 
 /** Infinity takes back what somebody else has said. */
@@ -153,10 +161,11 @@ function capOf(name: string, value: number, code: AxErrorCode): number | null {
 
 /** What only a type can ask for. */
 function ownTerms(
-  { maxLost, confirm, preemptible, idempotent }: TypePolicy,
+  { confirm, preemptible, idempotent }: TypePolicy,
   named: (key: string) => string,
   code: AxErrorCode,
 ): Partial<Terms> {
+  if (confirm !== undefined) callable(named('confirm'), confirm, code)
   if (preemptible !== undefined) boolean(named('preemptible'), preemptible, code)
   if (preemptible === true && idempotent === false && confirm === undefined) {
     throw new AxError(
@@ -167,9 +176,8 @@ function ownTerms(
     )
   }
   return {
-    confirm: confirm !== undefined,
-    preemptible: preemptible === true,
-    ...(maxLost === undefined ? {} : { maxLost }),
+    ...(confirm === undefined ? {} : { confirm: true }),
+    ...(preemptible === undefined ? {} : { preemptible }),
   }
 }
 
@@ -182,37 +190,70 @@ function schemaOf(value: unknown, name: string, code: AxErrorCode): StandardSche
 /** What of a job and of a policy is about running. */
 type Wishes = Pick<JobInput, 'timeout' | 'retries' | 'backoff' | 'idempotent' | 'heartbeat'>
 
-/** The terms of whoever asks for something of its own; the rest is as in `base`. */
-export function termsOf(
-  wishes: Wishes,
-  base: TypeTerms,
+/** For all who ask for nothing. */
+const NOTHING: Asked = Object.freeze({})
+
+/** What somebody asks for, each wish by itself: what they come to together, the type decides. */
+export function askedOf(
+  { timeout, retries, backoff, idempotent, heartbeat }: Wishes,
   named: (key: string) => string,
   code: AxErrorCode,
-): Terms {
-  const { timeout, backoff, idempotent, heartbeat } = wishes
-  const { terms } = base
-  const retries =
-    wishes.retries === undefined
-      ? terms.retries
-      : integer(named('retries'), wishes.retries, 0, MAX_RETRIES, code)
-  if (backoff !== undefined && retries === 0) {
-    throw new AxError(
-      code,
-      `${named('backoff')} has no effect with retries 0. Give retries, or leave backoff out.`,
-      { option: 'backoff', value: backoff },
-    )
+): Asked {
+  if (timeout === undefined && retries === undefined && backoff === undefined) {
+    if (idempotent === undefined && heartbeat === undefined) return NOTHING
   }
   return {
-    ...terms,
-    timeoutMs: timeout === undefined ? terms.timeoutMs : msOf(named('timeout'), timeout, code),
-    retries,
-    backoff: backoff === undefined ? terms.backoff : backoffOf(backoff, named('backoff'), code),
-    maxLost: base.maxLost ?? Math.max(retries, MIN_LOST),
-    idempotent:
-      idempotent === undefined ? terms.idempotent : boolean(named('idempotent'), idempotent, code),
-    heartbeatMs:
-      heartbeat === undefined ? terms.heartbeatMs : msOf(named('heartbeat'), heartbeat, code),
+    ...(timeout === undefined ? {} : { timeoutMs: msOf(named('timeout'), timeout, code) }),
+    ...(retries === undefined
+      ? {}
+      : { retries: integer(named('retries'), retries, 0, MAX_RETRIES, code) }),
+    ...(backoff === undefined ? {} : { backoff: backoffOf(backoff, named('backoff'), code) }),
+    ...(idempotent === undefined
+      ? {}
+      : { idempotent: boolean(named('idempotent'), idempotent, code) }),
+    ...(heartbeat === undefined ? {} : { heartbeatMs: msOf(named('heartbeat'), heartbeat, code) }),
   }
+}
+
+/** The terms of a job: what it asks for, the rest is as its type has it. Refuses INVALID_JOB. */
+export function jobTerms(asked: Asked, type: TypeTerms): Terms {
+  const { terms: usual, maxLost } = type
+  const terms = isAsUsual(asked, usual) ? usual : { ...usual, ...asked }
+  if (asked.backoff !== undefined && terms.retries === 0) {
+    refuseBackoff('backoff', asked.backoff, 'INVALID_JOB')
+  }
+  if (terms.preemptible && !terms.idempotent && !terms.confirm) refusePreemptible(asked)
+  if (terms === usual || asked.retries === undefined) return terms
+  return { ...terms, maxLost: maxLost ?? Math.max(asked.retries, MIN_LOST) }
+}
+
+function isAsUsual(asked: Asked, usual: Terms): boolean {
+  if (asked === NOTHING) return true
+  return (Object.keys(asked) as (keyof Asked)[]).every((key) => asked[key] === usual[key])
+}
+
+export function refuseBackoff(name: string, value: unknown, code: AxErrorCode): never {
+  throw new AxError(
+    code,
+    `${name} has no effect with retries 0. Give retries, or leave backoff out.`,
+    { option: 'backoff', value },
+  )
+}
+
+/** Both may have been said of the type, by two processes that know nothing of each other. */
+function refusePreemptible({ idempotent }: Asked): never {
+  const isOwn = idempotent === false
+  const text = isOwn
+    ? 'idempotent is false, but the type is preemptible and has no confirm: once displaced, the ' +
+      'job could never run again. Give the type confirm, or leave idempotent out.'
+    : 'The type of the job is preemptible, not idempotent, and has no confirm: once displaced, ' +
+      'the job could never run again. Give the type confirm, or take one of the two back, in ' +
+      'whichever process says it.'
+  throw new AxError(
+    'INVALID_JOB',
+    text,
+    isOwn ? { option: 'idempotent', value: false } : { option: 'preemptible', value: true },
+  )
 }
 
 const BACKOFF_KEYS = ['type', 'delay', 'max', 'factor', 'jitter'] as const
@@ -236,6 +277,7 @@ function backoffOf(given: Backoff, name: string, code: AxErrorCode): BackoffTerm
     factor: factor === undefined ? DEFAULT_BACKOFF.factor : factorOf(factor),
     jitter:
       jitter === undefined ? DEFAULT_BACKOFF.jitter : boolean(`jitter of ${name}`, jitter, code),
+    described: true,
   })
 
   function maxOf(value: Duration, least: number): number {
@@ -244,25 +286,17 @@ function backoffOf(given: Backoff, name: string, code: AxErrorCode): BackoffTerm
   }
 
   function factorOf(value: unknown): number {
-    if (typeof value === 'number' && value >= 1 && value <= MAX_RETRIES) return value
-    return refuseValue(`factor of ${name}`, value, 'a number of at least 1', code)
+    if (typeof value === 'number' && value >= 1 && value <= MAX_FACTOR) return value
+    return refuseValue(`factor of ${name}`, value, `a number from 1 to ${MAX_FACTOR}`, code)
   }
 }
 
-/** Whether jobs under these terms leave their back-off to the function of their type. */
+/** What of the functions of its type says how long a job backs off: none, if it was described. */
 export function backoffFunctionOf(
-  terms: Terms,
-  type: TypeTerms,
-): TypeTerms['backoffFunction'] | undefined {
-  const a = terms.backoff
-  const b = type.terms.backoff
-  const same =
-    a.type === b.type &&
-    a.delayMs === b.delayMs &&
-    a.maxMs === b.maxMs &&
-    a.factor === b.factor &&
-    a.jitter === b.jitter
-  return same ? type.backoffFunction : undefined
+  { backoff }: Terms,
+  { backoffFunction }: TypeSaid,
+): BackoffFunction | undefined {
+  return backoff.described === true ? undefined : backoffFunction
 }
 
 export function asIs(key: string): string {

@@ -352,7 +352,7 @@ export interface RetryWhereOptions {
 export interface Finding {
   /** For programs. */
   readonly kind: string
-  /** Ids of the jobs it is about, at most a hundred. */
+  /** Ids of jobs that it names, at most a hundred; none where it is about a pool or a worker. */
   readonly jobs: readonly string[]
   readonly text: string
   readonly remedy: string

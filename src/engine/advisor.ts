@@ -3,6 +3,7 @@
 
 import { type AdviceSettings, adviseOn } from '../core/advise.ts'
 import { Digester } from '../core/digest.ts'
+import type { StoredJob, Terms } from '../core/job.ts'
 import type { Advice } from '../core/types.ts'
 import { Breath } from '../kit/breath.ts'
 import { LIMITS } from '../store/limits.ts'
@@ -12,8 +13,9 @@ import type { Hub } from './hub.ts'
 /** Entries that are read: a busy store's last minutes, a quiet one's last days. */
 const STRETCH = 100_000
 
-/** Types whose jobs are asked for their timeout, as nothing is stored about them. */
+/** Types whose jobs are asked for their timeout, as none is stored, and jobs of each. */
 const MAX_LOOKS = 100
+const SAMPLE = 100
 
 /** What the latest entries of the log show. */
 export async function advise(hub: Hub): Promise<Advice[]> {
@@ -41,17 +43,31 @@ async function read({ store, runtime }: Hub) {
   return digester.digest()
 }
 
-/** What is stored about types; of others, what one of their jobs asks for. */
+/** What is stored about types; where that is none, what their jobs bring. */
 async function timeoutsOf(store: Store, types: readonly string[]) {
   const settings = await store.settings()
-  const isSet = (type: string) => Object.hasOwn(settings.types, type)
-  const looks = types.filter((type) => !isSet(type)).slice(0, MAX_LOOKS)
-  const found = looks.map(async (type) => {
-    const { jobs } = await store.list({ type, after: 0, limit: 1 })
-    return [type, jobs[0]?.terms.timeoutMs ?? 0] as const
+  const known = types.map((type) => {
+    return [type, timeLimitOf(Object.hasOwn(settings.types, type) && settings.types[type])] as const
   })
-  const set = types.filter(isSet).map((type) => {
-    return [type, settings.types[type]?.terms.timeoutMs ?? 0] as const
+  const looks = known.filter(([, limit]) => limit === 0).slice(0, MAX_LOOKS)
+  const found = looks.map(async ([type]) => {
+    const { jobs } = await store.list({ type, after: 0, limit: SAMPLE })
+    return [type, commonOf(jobs)] as const
   })
-  return Object.fromEntries([...set, ...(await Promise.all(found))])
+  return Object.fromEntries([...known, ...(await Promise.all(found))])
+}
+
+/** Null: there is none, but its heartbeat stops a body that hangs. */
+function timeLimitOf(has: false | undefined | { readonly terms: Terms }): number | null {
+  if (!has) return 0
+  const { timeoutMs, heartbeatMs } = has.terms
+  return timeoutMs === 0 && heartbeatMs > 0 ? null : timeoutMs
+}
+
+/** The timeout that all of these jobs have; 0 if one may hang for ever, null if they differ. */
+function commonOf(jobs: readonly StoredJob[]): number | null {
+  const limits = new Set(jobs.map(timeLimitOf))
+  if (limits.size === 0 || limits.has(0)) return 0
+  const [first] = limits
+  return limits.size === 1 && first !== undefined ? first : null
 }

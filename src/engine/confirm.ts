@@ -3,14 +3,14 @@
 
 import { AxError } from '../core/errors.ts'
 import { show } from '../core/options.ts'
-import type { TypeTerms } from '../core/submit.ts'
+import type { TypeSaid } from '../core/terms.ts'
 import { viewOf } from '../core/view.ts'
 import { answerOf } from '../kit/runner/parts.ts'
 import type { Outcome } from './outcomes.ts'
 import type { Run } from './run.ts'
 
 /** Whether an attempt has to ask before its body may be called. */
-export function mustAsk(run: Run, type: TypeTerms | undefined): boolean {
+export function mustAsk(run: Run, type: TypeSaid | undefined): boolean {
   const { unknown, terms } = run.job
   if (!unknown) return false
   return type?.confirm !== undefined || (terms.confirm && !terms.idempotent)
@@ -21,10 +21,7 @@ export function mustAsk(run: Run, type: TypeTerms | undefined): boolean {
  * result of the one before, or a failure (confirm threw, answered nonsense, or is missing here);
  * undefined: nothing has taken effect, and the body may run. Never rejects.
  */
-export async function askFirst(
-  run: Run,
-  type: TypeTerms | undefined,
-): Promise<Outcome | undefined> {
+export async function askFirst(run: Run, type: TypeSaid | undefined): Promise<Outcome | undefined> {
   const confirm = type?.confirm
   if (confirm === undefined) return nobodyToAsk(run)
   try {

@@ -2,7 +2,7 @@
 // May never read all jobs, or change anything.
 
 import { type DoctorFacts, diagnose, LONG_MS, type Sample } from '../core/doctor.ts'
-import { hasEnded, type JobStatus, STATUSES } from '../core/job.ts'
+import { hasEnded, type JobStatus, STATUSES, type Terms } from '../core/job.ts'
 import type { StoredSettings } from '../core/settings.ts'
 import type { Finding } from '../core/types.ts'
 import { LIMITS } from '../store/limits.ts'
@@ -11,7 +11,7 @@ import type { Counted, StatusCounts, Store, WorkerInfo } from '../store/store.ts
 /** Types that are looked at more closely: more than anybody reads about. */
 const MAX_TYPES = 100
 
-/** Jobs of a type that nobody may serve; some may bring bodies of their own. */
+/** Jobs of a type that are looked at; some may bring bodies, or timeouts, of their own. */
 const SAMPLE = 100
 
 const LIVE = STATUSES.filter((status) => !hasEnded(status))
@@ -83,7 +83,10 @@ async function unservedOf(
   return (await Promise.all(found)).filter(({ jobs }) => jobs.length > 0)
 }
 
-/** Types that are set up, or have jobs that have not ended, and no timeout. */
+/**
+ * Types that are set up, or have jobs that have not ended, and nothing that stops a body that
+ * hangs, neither of the type nor of each of its jobs.
+ */
 async function timelessOf(
   store: Store,
   { types }: Counted,
@@ -93,11 +96,17 @@ async function timelessOf(
   const names = new Set([...Object.keys(settings.types), ...live.map(([type]) => type)])
   const looks = [...names].slice(0, MAX_TYPES).map(async (type) => {
     const setting = Object.hasOwn(settings.types, type) ? settings.types[type] : undefined
-    if (setting !== undefined && setting.terms.timeoutMs > 0) return undefined
-    const { jobs } = await store.list({ statuses: LIVE, type, after: 0, limit: 1 })
-    const [job] = jobs
-    if (job !== undefined && job.terms.timeoutMs > 0) return undefined
-    return { type, job: job?.id }
+    if (setting !== undefined && isLimited(setting)) return undefined
+    const ask = { type, after: 0, limit: SAMPLE }
+    const live = await store.list({ ...ask, statuses: LIVE })
+    // What has ended shows what jobs of the type bring, where none are there.
+    const { jobs } = live.jobs.length > 0 ? live : await store.list(ask)
+    const job = jobs.find((each) => !isLimited(each))
+    return job === undefined && jobs.length > 0 ? undefined : { type, job: job?.id }
   })
   return (await Promise.all(looks)).filter((look) => look !== undefined)
+}
+
+function isLimited({ terms }: { readonly terms: Terms }): boolean {
+  return terms.timeoutMs > 0 || terms.heartbeatMs > 0
 }

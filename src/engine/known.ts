@@ -1,35 +1,41 @@
-// Owns what is known here of types that other processes have brought: a copy of what is stored.
-// May never be used without asking whether it is fresh.
+// Owns what submissions of this process go by: what it says of types itself, over a copy of what
+// is stored. May never be used without asking whether it is fresh.
 
-import type { TypeTerms } from '../core/submit.ts'
-import { typeOfSetting } from '../core/terms.ts'
+import type { TypeSetting } from '../core/settings.ts'
+import { DEFAULT_TYPE, type TypeSaid, type TypeTerms, typeTerms } from '../core/terms.ts'
 import type { Hub } from './hub.ts'
+import type { Registry } from './registry.ts'
 
 /** Where hints may get lost, what is older than this is read again before it is used. */
 const FRESH_MS = 1_000
 
+/** A type, and what that was made of. */
+interface Known {
+  readonly stored: TypeSetting | undefined
+  readonly said: TypeSaid | undefined
+  readonly terms: TypeTerms
+}
+
 export class KnownTypes {
   readonly #hub: Hub
+  readonly #registry: Registry
   /** Nobody else has the store, so there is nothing that is not known here anyhow. */
   readonly #isAlone: boolean
-  #types: ReadonlyMap<string, TypeTerms> = new Map()
+  #stored: ReadonlyMap<string, TypeSetting> = new Map()
+  readonly #types = new Map<string, Known>()
   #readAt = Number.NEGATIVE_INFINITY
   /** Counts the hints that something has been set; what was read before the last one is old. */
   #changes = 0
   #seen = -1
   #reading: Promise<void> | undefined
 
-  constructor(hub: Hub) {
+  constructor(hub: Hub, registry: Registry) {
     this.#hub = hub
+    this.#registry = registry
     this.#isAlone = hub.settings.store === undefined
     hub.onHint((hint) => {
       if (hint.settings) this.#changes += 1
     })
-  }
-
-  /** Whether anything has been read yet. */
-  get isLoaded(): boolean {
-    return this.#isAlone || this.#seen >= 0
   }
 
   get isFresh(): boolean {
@@ -39,9 +45,16 @@ export class KnownTypes {
     return !store.traits.lossyHints || runtime.monotonic() - this.#readAt < FRESH_MS
   }
 
-  /** What the store says of a type. O(1). */
-  get(type: string): TypeTerms | undefined {
-    return this.#types.get(type)
+  /** One object for as long as nobody says anything new of the type: jobs share it. O(1). */
+  termsOf(type: string): TypeTerms {
+    const stored = this.#stored.get(type)
+    const said = this.#registry.ofType(type)
+    if (stored === undefined && said === undefined) return DEFAULT_TYPE
+    const known = this.#types.get(type)
+    if (known !== undefined && known.stored === stored && known.said === said) return known.terms
+    const terms = typeTerms(stored, said)
+    this.#types.set(type, { stored, said, terms })
+    return terms
   }
 
   /** Reads what is stored, once for all who ask meanwhile, and again if it changes meanwhile. */
@@ -60,9 +73,7 @@ export class KnownTypes {
     const changes = this.#changes
     const readAt = runtime.monotonic()
     const { types } = await store.settings()
-    this.#types = new Map(
-      Object.entries(types).map(([type, setting]) => [type, typeOfSetting(setting)]),
-    )
+    this.#stored = new Map(Object.entries(types))
     this.#seen = changes
     this.#readAt = readAt
   }

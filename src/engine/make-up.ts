@@ -75,7 +75,7 @@ export class MakeUp {
     pace: RateTerms | null,
     until: number | undefined,
   ): Promise<number> {
-    const running = this.#begin(query, limit, pace, until)
+    const running = this.#carryOut(query, limit, pace, until)
     this.#running.add(running)
     try {
       return await running
@@ -91,7 +91,7 @@ export class MakeUp {
     await Promise.allSettled(this.#running)
   }
 
-  async #begin(query: ListQuery, limit: number, pace: RateTerms | null, until?: number) {
+  async #carryOut(query: ListQuery, limit: number, pace: RateTerms | null, until?: number) {
     const { store, runtime } = this.#hub
     const began = await store.time()
     const left = until === undefined ? Number.POSITIVE_INFINITY : until - began
@@ -139,14 +139,14 @@ export class MakeUp {
     )
     if (answer === 'nothing') return
     if (answer !== 'revived') {
-      this.#isStuck(run, id, answer)
+      this.#noteStuck(run, id, answer)
       return
     }
     run.matched += 1
     this.#count(run, [id])
     const branch = await this.#patiently(run, () => reviveBranch(this.#hub, id))
     this.#count(run, branch.revived)
-    for (const [stuck, why] of branch.stuck) this.#isStuck(run, stuck, why)
+    for (const [stuck, why] of branch.stuck) this.#noteStuck(run, stuck, why)
   }
 
   #count(run: Run, ids: readonly string[]): void {
@@ -158,7 +158,7 @@ export class MakeUp {
   }
 
   /** Jobs that depend on others may only be early: their turn may come with a branch. */
-  #isStuck(run: Run, id: string, why: RefusedMove): void {
+  #noteStuck(run: Run, id: string, why: RefusedMove): void {
     if (run.seen.has(id)) return
     if (run.stuck.size < MAX_STUCK || run.stuck.has(id)) run.stuck.set(id, why)
     else run.uncounted += 1

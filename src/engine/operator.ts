@@ -87,8 +87,8 @@ export abstract class Operator {
    * them, exactly one per instant, called `<name>@<instant as ISO text>`. A time of day that a
    * change of clocks skips comes at the change, one that is repeated comes once.
    *
-   * The same name again replaces the schedule; if expression, zone and job are the same, its next
-   * instant stays. Where the job's `key` is taken, its owner stands for that instant, too; where
+   * The same name again replaces the schedule; if expression and zone are the same, its next
+   * instant stays, also one that has come, and brings the new job. Where the job's `key` is taken, its owner stands for that instant, too; where
    * its pool is full, the instant waits for room. The job is data, without `id`, `execute` and
    * `availableAt`. Rejects with INVALID_OPTION or INVALID_JOB.
    */
@@ -98,10 +98,12 @@ export abstract class Operator {
     job: JobInput,
     options: ScheduleOptions = {},
   ): Promise<void> {
-    const { schedules, begin } = this.#parts()
+    const { schedules, openForWork, begin } = this.#parts()
     const checked = await schedules.check(name, cron, job, options)
-    await begin()
+    // Before this process begins to work: instants that are due are to bring the new job.
+    await openForWork()
     await schedules.set(checked)
+    await begin()
   }
 
   /** Ends a schedule; jobs that it has added stay. True if there was one of that name. */

@@ -20,7 +20,7 @@ import {
 import { checkUrgency, resolveAgeing, resolvePool, resolveRate } from '../core/pools.ts'
 import type { Ageing } from '../core/rank.ts'
 import type { PoolTerms } from '../core/settings.ts'
-import { resolveType, type TypeTerms } from '../core/submit.ts'
+import { resolveType, type TypeSaid } from '../core/terms.ts'
 import type { JobInput, PoolOptions, RateOptions, TypePolicy } from '../core/types.ts'
 import { type Runtime, runtimeOf } from '../kit/runtime.ts'
 import type { Store } from '../store/store.ts'
@@ -187,8 +187,8 @@ export function checkExtras(type: string, options: Partial<JobInput>): void {
   }
 }
 
-/** A type's policy, checked, in the form in which submissions use it. */
-export function checkType(type: string, policy: TypePolicy): TypeTerms {
+/** A type's policy, checked. */
+export function checkType(type: string, policy: TypePolicy): TypeSaid {
   return resolveType(checkName('The name of a type', type, 'INVALID_OPTION'), policy)
 }
 

@@ -3,7 +3,8 @@
 
 import { seededRandom } from '../core/backoff.ts'
 import { type Fact, Live, type Stored, type StoredJob } from '../core/job.ts'
-import { backoffFunctionOf, type JobBody } from '../core/submit.ts'
+import type { JobBody } from '../core/submit.ts'
+import { backoffFunctionOf } from '../core/terms.ts'
 import { isRetryableFailure, retryAfterOf, toErrorData, toJson } from '../core/values.ts'
 import { isTransient } from '../kit/transient.ts'
 import { complain } from './logger.ts'
@@ -67,7 +68,7 @@ export class Outcomes {
   }
 
   #isRetryable(run: Run, error: unknown): boolean {
-    const rule = this.#registry.termsOf(run.job.type)?.retryable
+    const rule = this.#registry.ofType(run.job.type)?.retryable
     if (rule === undefined) return isRetryableFailure(error)
     try {
       const answer: unknown = rule(error)
@@ -82,7 +83,7 @@ export class Outcomes {
 
   /** The delay that a back-off function gives, if the job or its type has one. */
   #ownDelay({ job }: Run): { readonly delayMs?: number } {
-    const type = this.#registry.termsOf(job.type)
+    const type = this.#registry.ofType(job.type)
     const own = (job.body as JobBody | undefined)?.backoff
     const backoff = own ?? (type === undefined ? undefined : backoffFunctionOf(job.terms, type))
     if (backoff === undefined) return {}

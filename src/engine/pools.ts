@@ -2,7 +2,7 @@
 // May never keep an operator from pausing a pool because something else is wrong.
 
 import { isAxError } from '../core/errors.ts'
-import { checkUrgency } from '../core/pools.ts'
+import { checkOverflow, checkUrgency } from '../core/pools.ts'
 import {
   changedTerms,
   type PoolTerms,
@@ -11,12 +11,19 @@ import {
 } from '../core/settings.ts'
 import type { Hub } from './hub.ts'
 
-/** An operator's change of a pool. Refuses with INVALID_OPTION an urgency that ageing undoes. */
+/**
+ * An operator's change of a pool, judged by what will hold with it. Refuses with INVALID_OPTION an
+ * urgency that ageing undoes, and callers that wait for room in a queue without a bound.
+ */
 export async function configurePool(hub: Hub, pool: string, terms: PoolTermsChange): Promise<void> {
-  if (terms.elastic !== undefined || terms.preempt !== undefined) {
+  const isAboutUrgency = terms.elastic !== undefined || terms.preempt !== undefined
+  const isAboutRoom = terms.overflow !== undefined || terms.maxQueue !== undefined
+  if (isAboutUrgency || isAboutRoom) {
     const stored = await hub.store.settings()
     const { start, operator } = saidOf(stored, pool)
-    checkUrgency(pool, { ...start, ...changedTerms(operator, terms) }, stored.ageing)
+    const after = { ...start, ...changedTerms(operator, terms) }
+    if (isAboutUrgency) checkUrgency(pool, after, stored.ageing)
+    if (isAboutRoom) checkOverflow(pool, after)
   }
   await hub.store.configure({ pool, by: 'operator', terms })
 }

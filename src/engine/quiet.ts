@@ -1,14 +1,14 @@
 // Owns the question whether anything can still happen by itself: `idle()`.
 // May never trust a single look: it looks again after every change until the store is quiet.
 
+import type { Timer } from '../kit/runtime.ts'
 import type { Counted } from '../store/store.ts'
+import { HeldUp } from './held-up.ts'
 import { closedError, type Hub } from './hub.ts'
 
-/** After so long, jobs that cannot start are named in a warning. */
+/** After so long, jobs that cannot start are named in a warning; then ever less often. */
 const PATIENCE_MS = 5_000
-
-/** Types looked at for a warning: more than anybody reads. */
-const MOST_TYPES = 20
+const MOST_PATIENCE_MS = 60_000
 
 interface Waiter {
   readonly resolve: () => void
@@ -24,6 +24,7 @@ export class Quiet {
   #changed = false
   #wake: (() => void) | undefined
   #closed = false
+  #patience: Timer | undefined
   /** Whether anything has become ready since listeners were last told of quiet. */
   #stirred = false
 
@@ -71,9 +72,7 @@ export class Quiet {
   }
 
   async #look(): Promise<void> {
-    const patience = this.#hub.runtime.after(PATIENCE_MS, () => this.#warn().catch(() => {}), {
-      ref: false,
-    })
+    this.#warnIn(PATIENCE_MS, new HeldUp(this.#hub))
     while (!this.#closed && (this.#waiting.length > 0 || this.#isWatched)) {
       const asked = this.#waiting.length
       this.#changed = false
@@ -86,7 +85,7 @@ export class Quiet {
         await this.#nextChange()
       } else this.#tell(asked, stirred)
     }
-    patience.cancel()
+    this.#patience?.cancel()
     this.#looking = false
     if (this.#closed) await this.#tellClosed()
   }
@@ -135,28 +134,14 @@ export class Quiet {
     this.#wake = undefined
   }
 
-  /** Jobs that hold everything up and cannot start: in a paused pool, or nobody serves them. */
-  async #warn(): Promise<void> {
-    const { store, settings } = this.#hub
-    const { pools, types } = await store.count()
-    for (const [name, pool] of Object.entries(pools)) {
-      if (!pool.paused || pool.ready === 0) continue
-      const text = `idle() waits for ${pool.ready} ready jobs in the paused pool '${name}'. `
-      settings.logger.warn({ pool: name }, `${text}Resume it with pool('${name}').resume().`)
+  /** Says what holds everything up, and looks again: it may come, and go, while they wait. */
+  #warnIn(ms: number, heldUp: HeldUp): void {
+    const warn = () => {
+      const who = this.#waiting.length > 0 ? 'idle()' : "The event 'idle'"
+      heldUp.warn(who).catch(() => {})
+      this.#warnIn(Math.min(ms * 2, MOST_PATIENCE_MS), heldUp)
     }
-    const ready = Object.entries(types).filter(([, counts]) => counts.ready > 0)
-    for (const [type, { ready: count }] of ready.slice(0, MOST_TYPES)) {
-      const { jobs } = await store.list({ statuses: ['ready'], type, after: 0, limit: 1 })
-      const [job] = jobs
-      if (job === undefined) continue
-      const { served, full } = await store.standing(job.id)
-      if (served && !full) continue
-      const why = served
-        ? 'whose workers all have as many zombies as they may. Restart them.'
-        : 'that has no handler anywhere. Define it, or cancel them.'
-      const text = `idle() waits for ${count} ready jobs of the type '${type}', such as ${job.id}, `
-      settings.logger.warn({ type }, text + why)
-    }
+    this.#patience = this.#hub.runtime.after(ms, warn, { ref: false })
   }
 }
 

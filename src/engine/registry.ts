@@ -4,8 +4,7 @@
 import { AxError } from '../core/errors.ts'
 import { callable, plain, show } from '../core/options.ts'
 import type { TypeChange } from '../core/settings.ts'
-import type { TypeTerms } from '../core/submit.ts'
-import { settingOf } from '../core/terms.ts'
+import type { TypeSaid } from '../core/terms.ts'
 import type { JobContext, TypePolicy } from '../core/types.ts'
 import { capturePlace, type Place } from '../kit/place.ts'
 import { checkType } from './options.ts'
@@ -14,7 +13,7 @@ export type Handler = (context: JobContext) => unknown
 
 export class Registry {
   readonly #policies: ReadonlyMap<string, TypePolicy>
-  readonly #terms = new Map<string, TypeTerms>()
+  readonly #types = new Map<string, TypeSaid>()
   readonly #handlers = new Map<string, Handler>()
   readonly #places = new Map<string, Place>()
   /** What was given of types; and what of that is not stored yet. */
@@ -38,16 +37,17 @@ export class Registry {
     }
     callable('The handler', handler)
     plain(`The policy of type ${show(type)}`, policy)
-    this.#learn(type, { ...this.#policies.get(type), ...policy })
+    const said = Object.entries(policy).filter(([, value]) => value !== undefined)
+    this.#learn(type, { ...this.#policies.get(type), ...Object.fromEntries(said) })
     this.#handlers.set(type, handler)
     this.#places.set(type, capturePlace())
     this.#served = [...this.#handlers.keys()]
   }
 
   #learn(type: string, policy: TypePolicy): void {
-    const terms = checkType(type, policy)
-    this.#terms.set(type, terms)
-    const setting = settingOf(policy, terms)
+    const said = checkType(type, policy)
+    this.#types.set(type, said)
+    const { setting } = said
     if (setting === undefined) return
     this.#given.set(type, setting)
     this.#unsaid.set(type, setting)
@@ -73,8 +73,9 @@ export class Registry {
     return this.#places.get(type)?.()
   }
 
-  termsOf(type: string): TypeTerms | undefined {
-    return this.#terms.get(type)
+  /** What was given of a type, and its functions; what others have said of it is not in it. */
+  ofType(type: string): TypeSaid | undefined {
+    return this.#types.get(type)
   }
 
   handlerOf(type: string): Handler | undefined {

@@ -112,10 +112,11 @@ export abstract class SchedulerBase extends Operator {
       cancel: (id, reason) => this.cancel(id, reason),
     }
     this.#client = new Client(this.#hub, powers)
-    const known = new KnownTypes(this.#hub)
+    const known = new KnownTypes(this.#hub, this.#registry)
     this.#setup = new Setup(this.#hub, this.#registry, known)
     this.#intake = new Intake(this.#hub, this.#registry, known, () => {
-      return this.#closing === undefined ? this.#begin() : this.#open()
+      if (!this.#setup.isBegun) this.#checkOpen()
+      return this.#open()
     })
     this.#reader = new Reader(this.#hub)
     this.#schedules = new Schedules(this.#hub, (job) => this.#intake.prepare(job))
@@ -128,8 +129,7 @@ export abstract class SchedulerBase extends Operator {
           if (!run.counts) return
           this.#worker.alive(run)
           run.progress = value
-          const { emitter } = this.#hub
-          emitter.emit('job:progress', { job: run.job.id, attempt: run.attempt, value })
+          this.#hub.emitter.emit('job:progress', { job: run.job.id, attempt: run.attempt, value })
         },
         submit: async (run, jobs, options) => {
           const replaced = checkReplaced(options)

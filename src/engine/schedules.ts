@@ -71,7 +71,10 @@ export class Schedules {
     return { row: { name, cron, template: await template, ...terms }, times }
   }
 
-  /** Stores it. The same again keeps its next instant; a change counts from now. */
+  /**
+   * Stores it. With the same cron and zone its next instant stays, also one that has come, and
+   * brings the new job; other ones count from now.
+   */
   async set({ row, times }: Awaited<ReturnType<Schedules['check']>>): Promise<void> {
     const { store } = this.#hub
     const nextAt = times.after(await store.time())

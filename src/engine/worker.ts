@@ -2,7 +2,8 @@
 // May never decide what an outcome means (that is `decide`), or start anything after `stop`.
 
 import type { Lease, StoredJob } from '../core/job.ts'
-import type { JobBody, TypeTerms } from '../core/submit.ts'
+import type { JobBody } from '../core/submit.ts'
+import type { TypeSaid } from '../core/terms.ts'
 import type { JobZombie } from '../core/zombie.ts'
 import { type Enter, outside } from '../kit/context.ts'
 import { createLimiter, type Limiter } from '../kit/limiter.ts'
@@ -322,13 +323,13 @@ export class Worker {
       return
     }
     this.#force.limit(run)
-    const type = run.job.unknown ? this.#registry.termsOf(run.job.type) : undefined
+    const type = run.job.unknown ? this.#registry.ofType(run.job.type) : undefined
     if (mustAsk(run, type)) void this.#ask(run, type, deps)
     else this.#callBody(run, deps)
   }
 
   /** Nobody knows what came of an earlier attempt: the body is called only if nothing did. */
-  async #ask(run: Run, type: TypeTerms | undefined, deps: RunContext['deps']): Promise<void> {
+  async #ask(run: Run, type: TypeSaid | undefined, deps: RunContext['deps']): Promise<void> {
     run.asking = true
     const outcome = await this.#force.watched(run, () => askFirst(run, type))
     // The answer may have come after a stall: then the lease may be another's by now.

@@ -153,7 +153,7 @@ function jittered({ jitter }: RetryTerms, wait: number, random: number): number 
 
 function factorOf(value: unknown): number {
   if (typeof value === 'number' && value >= 1 && Number.isFinite(value)) return value
-  return refuseValue('factor', value, 'a number of at least 1')
+  return refuseValue('factor', value, 'a finite number of at least 1')
 }
 
 type Settle = (value: unknown) => void

@@ -197,7 +197,8 @@ jobs:
     ['{ type: fixed, factor: 2 }', 'jobs.a.backoff.factor has no effect on a fixed delay.'],
     ['{ type: fixed, delay: 2s, max: 1s }', 'jobs.a.backoff.max must be at least the delay.'],
     ['{ delay: 2s }', "jobs.a.backoff has no type: 'fixed' or 'exponential'."],
-    ['{ type: exponential, factor: 0.5 }', 'must be a number of at least 1, got 0.5.'],
+    ['{ type: exponential, factor: 0.5 }', 'must be a number from 1 to 1000000, got 0.5.'],
+    ['{ type: exponential, factor: 2000000 }', 'must be a number from 1 to 1000000, got 2000000.'],
   ])('tell of the back-off %s', async (backoff, expected) => {
     const problems = await problemsOf(`jobs: { a: { run: a, retries: 1, backoff: ${backoff} } }`)
     expect(problems).toEqual([expect.stringContaining(expected)])

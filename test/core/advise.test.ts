@@ -29,6 +29,32 @@ class Story {
     return this
   }
 
+  /** A job whose first attempt ended by this event, and that then ran once more, to an end. */
+  again(at: number, event: string, code?: string): this {
+    this.#jobs += 1
+    const id = `j${this.#jobs}`
+    this.#add(at, id, null, 'ready', { event: 'job:added', attempt: 0 })
+    this.#add(at, id, 'ready', 'running', {})
+    const isEnd = event === 'job:failed'
+    this.#add(at + 1, id, 'running', isEnd ? 'failed' : 'pending', { event })
+    if (isEnd) this.#add(at + 2, id, 'failed', 'ready', { event: 'job:revived' })
+    else this.#add(at + 2, id, 'pending', 'ready', {})
+    this.#add(at + 2, id, 'ready', 'running', { attempt: 2 })
+    const end = code === undefined ? {} : { code }
+    this.#add(at + 3, id, 'running', code === undefined ? 'success' : 'failed', {
+      ...{ attempt: 2 },
+      ...end,
+    })
+    return this
+  }
+
+  /** A job that is added for later, and is not due yet. */
+  later(at: number): this {
+    this.#jobs += 1
+    this.#add(at, `j${this.#jobs}`, null, 'pending', { event: 'job:added', attempt: 0 })
+    return this
+  }
+
   digest(): Digest {
     const digester = new Digester()
     const sorted = this.#events.toSorted((a, b) => a.at - b.at)
@@ -123,6 +149,7 @@ describe('advice on timeouts', () => {
 
   it('has nothing to say of one that fits, or of a few runs', () => {
     const set = (ms: number) => ({ ...NONE, timeouts: { t: ms } })
+    expect(of('timeout', typical(), { ...NONE, timeouts: { t: null } })).toBe(undefined)
     for (const ms of [1_000, 2_000, 5_000])
       expect(of('timeout', typical(), set(ms))).toBe(undefined)
     expect(
@@ -167,6 +194,16 @@ describe('advice on queues', () => {
     expect(advice).toMatchObject({ pool: 'p', figures: { arrived: 200, left: 100 } })
     expect(advice?.figures.arrivedPerSecond).toBeCloseTo(10, 0)
     expect(advice?.figures.leftPerSecond).toBeCloseTo(5, 0)
+  })
+
+  it('counts no job as come before it could start, and each once', () => {
+    const story = flow(100, 100)
+    for (let n = 0; n < 200; n += 1) story.later(n * 100)
+    expect(of('queue-grows', story)).toBe(undefined)
+    const { arrived, left } = new Story().again(0, 'job:retry').later(0).digest().pools.p ?? {}
+    expect([arrived, left]).toEqual([1, 1])
+    const revived = new Story().again(0, 'job:failed').digest().pools.p
+    expect([revived?.arrived, revived?.left]).toEqual([2, 2])
   })
 
   it('has nothing to say of a balance, or of a burst that is worked off', () => {
@@ -235,14 +272,25 @@ describe('advice on attempts', () => {
 
   it('names retries that never succeed', () => {
     const story = new Story()
-    times(20, (n) => story.job(n, n, n + 1, { attempt: 2 }, 'BROKEN'))
+    times(10, (n) => story.again(n * 10, 'job:retry', 'BROKEN'))
+    times(10, (n) => story.again(n * 10, 'job:timeout', 'BROKEN'))
     expect(of('futile-retries', story)).toMatchObject({
       type: 't',
       figures: { retries: 20, succeeded: 0 },
     })
-    story.job(50, 50, 51, { attempt: 2 })
+    story.again(200, 'job:retry')
     expect(of('futile-retries', story)).toBe(undefined)
   })
+
+  it.each(['job:failed', 'job:preempted', 'job:returned', 'job:lost'])(
+    'takes a start after %s for no retry: nobody has asked for any',
+    (event) => {
+      const story = new Story()
+      times(40, (n) => story.again(n * 10, event, 'BROKEN'))
+      expect(story.digest().types.t).toMatchObject({ starts: 80, retries: 0 })
+      expect(of('futile-retries', story)).toBe(undefined)
+    },
+  )
 
   it('names losses and silences, where they are many', () => {
     const story = new Story()
@@ -268,7 +316,7 @@ describe('advice on attempts', () => {
   it('has a name for each kind, and figures with each', () => {
     const all = new Story()
     times(40, (n) => all.job(n * 10, n * 10, n * 10 + 9))
-    times(20, (n) => all.job(n, n, n + 1, { attempt: 2 }, 'BROKEN'))
+    times(20, (n) => all.again(n * 10, 'job:retry', 'BROKEN'))
     for (const { kind, figures, text } of adviseOn(all.digest(), NONE)) {
       expect(ADVICE).toContain(kind)
       expect(Object.values(figures).every(Number.isFinite)).toBe(true)

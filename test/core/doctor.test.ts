@@ -119,6 +119,14 @@ const CASES: readonly [string, Partial<DoctorFacts>, string, string, string, str
     [],
   ],
   [
+    'an open breaker of an idle pool, before it is due',
+    { pools: { db: { ...POOL, ready: 0, breakerState: 'open', breakerUntil: NOW + 4_000 } } },
+    'open-breaker',
+    'lets a probe through in 4 s; 0 ready jobs wait',
+    'Mend what lies behind',
+    [],
+  ],
+  [
     'a breaker that probes',
     { pools: { db: { ...POOL, breakerState: 'half-open' } } },
     'open-breaker',
@@ -213,7 +221,7 @@ const CASES: readonly [string, Partial<DoctorFacts>, string, string, string, str
       ],
     },
     'no-timeout',
-    '2 types have no timeout',
+    '2 types have no timeout, and no heartbeat, so',
     'scheduler.advise()',
     ['a'],
   ],
@@ -223,8 +231,11 @@ describe('the doctor', () => {
   it('has nothing to say of a healthy store', () => {
     expect(diagnose(HEALTHY)).toEqual([])
     const calm = { ...POOL, ready: 0, concurrency: 0 }
+    // Its breaker would let a probe through at once, if there were a job.
+    const rested = { ...POOL, ready: 0, breakerState: 'open', breakerUntil: NOW - 1 } as const
+    const probing = { ...rested, breakerState: 'half-open' } as const
     const fresh = { ...SETTINGS, schedules: [{ ...row, nextAt: NOW - 59_000 }] }
-    expect(diagnose({ ...HEALTHY, pools: { calm }, settings: fresh })).toEqual([])
+    expect(diagnose({ ...HEALTHY, pools: { calm, rested, probing }, settings: fresh })).toEqual([])
   })
 
   it.each(CASES)('names %s, and what to type', (_, found, kind, text, remedy, jobs) => {
@@ -303,7 +314,14 @@ describe('what a worker was given', () => {
     expect(said({ ageing: null })).toEqual([
       'ageing is null there, and {"everyMs":5,"ceiling":90} holds',
     ])
-    expect(said({ budget: null })).toHaveLength(1)
+    const words = '{"count":100,"perMs":60000,"burst":2}'
+    expect(said({ budget: null })).toEqual([`retryBudget is null there, and ${words} holds`])
+    expect(said({ pools: { q: { rate } } })).toEqual([
+      `pools.q.rate is ${words} there, and nothing holds`,
+    ])
+    expect(said({ pools: { p: { rate: false } } })).toEqual([
+      `pools.p.rate is false there, and ${words} holds`,
+    ])
     expect(said({ types: { mail: { concurrency: 1 } } })).toHaveLength(1)
   })
 

@@ -51,6 +51,7 @@ function waitingFor(deps: Standing['deps'], fields: Partial<StoredJob> = {}): St
 }
 
 const FULL = { ...POOL, running: 2 }
+const LIMITED = { ...TERMS, timeoutMs: 2_000 }
 const BUSY = [dep('b', 'running'), dep('c', 'pending')]
 const MANY = ['b', 'c', 'd', 'e', 'f'].map((id) => dep(id, 'ready'))
 const BOOM = { error: { name: 'Error', message: 'Out of\n paper.' }, code: 'BOOM' }
@@ -223,6 +224,13 @@ const ANSWERS: readonly [string, StoredJob, ExplainFacts, string, ...string[]][]
     '3 others come before job "a"',
   ],
   [
+    'a rate, with one other before it',
+    READY,
+    facts({ pool: { ...POOL, ...RATED }, ahead: 1 }),
+    'rate',
+    '1 other comes before job "a"',
+  ],
+  [
     'the cap of its type',
     READY,
     facts(CAPPED),
@@ -259,7 +267,7 @@ const ANSWERS: readonly [string, StoredJob, ExplainFacts, string, ...string[]][]
     jobOf({ status: 'ready', priority: 99 }),
     facts({ pool: FULL, victim: 'slow' }),
     'preempting',
-    'Job "slow" has been told to give its slot to job "a"',
+    'Job "slow" has been told to give its slot to job "a", and keeps it until it has stopped',
   ],
   [
     'workers that have another suspect',
@@ -368,8 +376,33 @@ const ANSWERS: readonly [string, StoredJob, ExplainFacts, string, ...string[]][]
     jobOf({ status: 'running', lease: LEASE, starts: 1, startedAt: NOW, evictor: 'urgent' }),
     facts(),
     'running',
-    'give its slot to the urgent job "urgent"',
-    'no attempt used',
+    'to the urgent job "urgent", and goes back to its place, with no attempt used, unless it',
+    'It keeps its slot until it has stopped, or its worker lets it go on as a zombie.',
+  ],
+  [
+    'a run whose time is over',
+    jobOf({ status: 'running', lease: LEASE, startedAt: NOW - 3_000, terms: LIMITED }),
+    facts(),
+    'running',
+    'for 3 s. Its timeout of 2 s is over, at which its worker tells it to stop. It keeps its slot ' +
+      'until it has stopped, or its worker lets it go on as a zombie. Let its handler follow',
+  ],
+  [
+    'a run whose time is not over',
+    jobOf({ status: 'running', lease: LEASE, startedAt: NOW - 2_000, terms: LIMITED }),
+    facts(),
+    'running',
+    'for 2 s. Cancel it if that is too long.',
+  ],
+  [
+    'a run that is to give way when its time is over',
+    jobOf({
+      ...{ status: 'running', lease: LEASE, startedAt: NOW - 3_000 },
+      ...{ terms: LIMITED, evictor: 'urgent' },
+    }),
+    facts(),
+    'running',
+    'to the urgent job "urgent". Its timeout of 2 s is over',
   ],
   ['a failure', failed, facts(), 'failed', '1 m ago with BOOM: Out of paper.', 'retry'],
   [
@@ -435,13 +468,6 @@ const ANSWERS: readonly [string, StoredJob, ExplainFacts, string, ...string[]][]
     'HEARTBEAT_LOST',
     'call progress() more often',
   ],
-  [
-    'an end by displacement',
-    { ...failed, code: 'PREEMPTED', preempted: 3 },
-    facts(),
-    'failed',
-    'gave way to urgent jobs 3 times. Retry it later.',
-  ],
   ['a timeout', { ...failed, code: 'EXECUTION_TIMEOUT' }, facts(), 'failed', 'a longer timeout'],
   ['a queue', { ...failed, code: 'ENQUEUE_TIMEOUT' }, facts(), 'failed', 'no slot in time'],
   ['too many losses', { ...failed, code: 'LOST' }, facts(), 'failed', 'memory and the log'],
@@ -454,7 +480,13 @@ const ANSWERS: readonly [string, StoredJob, ExplainFacts, string, ...string[]][]
     'CANCELLED: Not today.',
   ],
   ['a cascade', { ...cancelled, cause: 'root' }, facts(), 'cancelled', 'job "root"', 'downstream'],
-  ['a hold', { ...cancelled, lease: HOLD }, facts(), 'stopping', 'worker "w1"', 'keeps its slot'],
+  [
+    'a hold',
+    { ...cancelled, lease: HOLD },
+    facts(),
+    'stopping',
+    'it keeps its slot on worker "w1" until it has stopped, or its worker lets it go on as a zombie.',
+  ],
 ]
 
 describe('explain', () => {

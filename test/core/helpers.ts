@@ -71,12 +71,11 @@ export function jobOf(fields: Partial<StoredJob> = {}): StoredJob {
 export function contextOf(fields: Partial<SubmitContext> = {}): SubmitContext {
   let minted = 0
   return {
-    typeOf: () => undefined,
+    isMade: () => false,
     mint: () => {
       minted += 1
       return `minted-${minted}`
     },
-    now: 1_000_000,
     maxPayloadBytes: 1_000_000,
     keepsLive: false,
     storeName: 'sqlite',

@@ -194,7 +194,7 @@ describe('what a move says', () => {
     expect(said('timedOut, silent')).toMatch(/no progress.*not idempotent/s)
     expect(said('preempted')).toMatch(/urgent.*not idempotent/s)
     expect(said('returned')).toMatch(/stopped.*not idempotent/s)
-    expect(said('overdue')).toMatch(/lease.*not idempotent/s)
+    expect(said('overdue')).toMatch(/died, stalled.*not idempotent/s)
   })
 
   it('keeps the result of a success', () => {

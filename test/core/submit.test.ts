@@ -2,33 +2,39 @@
 
 import { describe, expect, it } from 'vitest'
 import { Live, type NewJob } from '../../src/core/job.ts'
+import { countOf, integer } from '../../src/core/options.ts'
+import { agreed, draftOf, placed, type SubmitContext } from '../../src/core/submit.ts'
 import {
   backoffFunctionOf,
+  changedType,
+  DEFAULT_TYPE,
   resolveType,
-  type SubmitContext,
-  toNewJob,
-} from '../../src/core/submit.ts'
+  type TypeTerms,
+  typeTerms,
+} from '../../src/core/terms.ts'
 import type { JobInput, TypePolicy } from '../../src/core/types.ts'
 import { contextOf, type Refused, refusalOf } from './helpers.ts'
 
 const DATA = contextOf()
 const LIVE = contextOf({ keepsLive: true, storeName: 'memory' })
 
-function submit(input: object, context: SubmitContext = DATA): NewJob {
-  return toNewJob(input as JobInput, context)
+/** What a submission meets: a store, and what is known of its type. */
+type Meets = SubmitContext & { readonly type?: TypeTerms }
+
+function submit(input: object, { type = DEFAULT_TYPE, ...context }: Meets = DATA): NewJob {
+  return agreed(draftOf(input as JobInput, context, 1_000_000), type)
 }
 
-function refused(input: object, context: SubmitContext = DATA): Refused {
-  return refusalOf(() => toNewJob(input as JobInput, context))
+function refused(input: object, context: Meets = DATA): Refused {
+  return refusalOf(() => submit(input, context))
 }
 
 function mail(fields: object): object {
   return { type: 'mail', ...fields }
 }
 
-function withType(policy: TypePolicy, more: Partial<SubmitContext> = {}): SubmitContext {
-  const mailType = resolveType('mail', policy)
-  return contextOf({ typeOf: (type) => (type === 'mail' ? mailType : undefined), ...more })
+function withType(policy: TypePolicy, more: Partial<SubmitContext> = {}): Meets {
+  return { ...contextOf(more), type: typeTerms(undefined, resolveType('mail', policy)) }
 }
 
 describe('a submission', () => {
@@ -92,7 +98,14 @@ describe('a submission', () => {
       terms: {
         timeoutMs: 5_000,
         retries: 4,
-        backoff: { type: 'fixed', delayMs: 2_000, maxMs: 60_000, factor: 2, jitter: false },
+        backoff: {
+          type: 'fixed',
+          delayMs: 2_000,
+          maxMs: 60_000,
+          factor: 2,
+          jitter: false,
+          described: true,
+        },
         maxLost: 4,
         idempotent: false,
         confirm: false,
@@ -161,12 +174,16 @@ describe('terms', () => {
 
   it('leave the back-off to the function of the type, unless the job describes its own', () => {
     const own = (attempt: number) => attempt * 10
-    const type = resolveType('mail', { retries: 3, backoff: own })
-    const context = contextOf({ typeOf: () => type })
-    const plain = submit(mail({ timeout: 5 }), context)
-    expect(backoffFunctionOf(plain.terms, type)).toBe(own)
-    const described = submit(mail({ backoff: { type: 'fixed' } }), context)
-    expect(backoffFunctionOf(described.terms, type)).toBeUndefined()
+    const policy = { retries: 3, backoff: own }
+    const functionFor = (fields: object) => {
+      const { terms } = submit(mail(fields), withType(policy))
+      return backoffFunctionOf(terms, resolveType('mail', policy))
+    }
+    expect(functionFor({ timeout: 5 })).toBe(own)
+    expect(functionFor({ backoff: { type: 'fixed' } })).toBeUndefined()
+    // It says what would be the default, and it says it.
+    expect(functionFor({ backoff: { type: 'exponential' } })).toBeUndefined()
+    expect(functionFor({ backoff: { type: 'exponential', delay: '1s' } })).toBeUndefined()
   })
 })
 
@@ -273,6 +290,28 @@ describe('wrong values', () => {
     expect(refused(mail(fields))).toMatchObject({ code: 'INVALID_JOB', option })
   })
 
+  it('are told the bound that they break, the upper one too', () => {
+    const factor = (value: number) => {
+      const backoff = { type: 'exponential', factor: value }
+      return refused(mail({ retries: 1, backoff })).message
+    }
+    for (const value of [0.5, 2_000_000]) {
+      expect(factor(value)).toBe(
+        `factor of backoff must be a number from 1 to 1000000, got ${value}.`,
+      )
+    }
+    const large = 2 ** 60
+    expect(refusalOf(() => integer('n', large, 1)).message).toBe(
+      `n must be an integer from 1 to ${Number.MAX_SAFE_INTEGER}, got ${large}.`,
+    )
+    expect(refusalOf(() => countOf('n', large, 1)).message).toBe(
+      `n must be an integer from 1 to ${Number.MAX_SAFE_INTEGER}, or Infinity, got ${large}.`,
+    )
+    expect(refusalOf(() => integer('n', 0, 1)).message).toBe(
+      'n must be an integer of at least 1, got 0.',
+    )
+  })
+
   it('C37: a count of dependencies needs dependencies', () => {
     expect(submit(mail({ deps: [], depMode: 'all' })).deps).toEqual([])
     expect(submit(mail({ deps: [], depMode: 'any' })).depMode).toBe('any')
@@ -346,10 +385,19 @@ describe('C82: ids', () => {
 describe('C67: a refusal in a batch', () => {
   it('names the place of the job, and is otherwise the same', () => {
     const alone = refused(mail({ priority: 0 }))
-    const third = refused(mail({ priority: 0 }), contextOf({ index: 3 }))
+    const at = (index: number, fields: object) => {
+      return refusalOf(() => {
+        try {
+          return submit(mail(fields))
+        } catch (error) {
+          throw placed(error, index)
+        }
+      })
+    }
+    const third = at(3, { priority: 0 })
     expect(third).toMatchObject({ index: 3, code: alone.code, option: 'priority', value: 0 })
     expect(third.message).toBe(`jobs[3]: ${alone.message}`)
-    expect(refused(mail({ id: 'S', deps: ['S'] }), contextOf({ index: 0 }))).toMatchObject({
+    expect(at(0, { id: 'S', deps: ['S'] })).toMatchObject({
       code: 'CYCLE',
       path: ['S', 'S'],
       index: 0,
@@ -358,12 +406,26 @@ describe('C67: a refusal in a batch', () => {
 })
 
 describe('a policy', () => {
-  it('is frozen, and complete', () => {
+  it('comes to what it says, frozen, and to no default', () => {
     const retryable = () => true
-    const type = resolveType('mail', { pool: 'p', retries: 2, idempotent: false, retryable })
-    expect(type).toMatchObject({ pool: 'p', priority: 50, retryable })
-    expect(type.terms).toMatchObject({ retries: 2, maxLost: 3, idempotent: false })
-    expect(Object.isFrozen(type) && Object.isFrozen(type.terms)).toBe(true)
+    const said = resolveType('mail', { pool: 'p', retries: 2, idempotent: false, retryable })
+    const setting = { pool: 'p', terms: { retries: 2, idempotent: false } }
+    expect(said).toEqual({ setting, retryable })
+    expect(Object.isFrozen(said) && Object.isFrozen(said.setting)).toBe(true)
+    expect(resolveType('mail', { retryable }).setting).toBeUndefined()
+  })
+
+  it('goes over what is stored, which goes over the defaults, whether it says a default or not', () => {
+    const stored = changedType(undefined, {
+      ...{ pool: 'db', priority: 70, maxLost: 1 },
+      terms: { retries: 3, timeoutMs: 8_000, heartbeatMs: 5_000, idempotent: false },
+    })
+    const of = (policy: TypePolicy) => typeTerms(stored, resolveType('mail', policy))
+    expect(of({})).toMatchObject({ pool: 'db', priority: 70, maxLost: 1, terms: stored.terms })
+    const own = of({ pool: 'default', priority: 50, timeout: 0, retries: 0, idempotent: true })
+    expect(own).toMatchObject({ pool: 'default', priority: 50 })
+    expect(own.terms).toMatchObject({ retries: 0, timeoutMs: 0, idempotent: true })
+    expect(own.terms).toMatchObject({ heartbeatMs: 5_000, maxLost: 1 })
   })
 
   it.each([

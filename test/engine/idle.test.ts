@@ -120,6 +120,55 @@ describe('idle', () => {
     await pass(idle)
   })
 
+  it('names a pool that is paused later, and again once it is paused anew', async () => {
+    const { open, pass, runtime, warnings } = world()
+    const scheduler = open()
+    await scheduler.addJob({ execute: takes(runtime, 20_000) })
+    const idle = scheduler.idle()
+    await runtime.advance(8_000)
+    await scheduler.pool('default').pause()
+    await scheduler.addJob(noop)
+    await runtime.advance(600_000)
+    expect(warnings()).toEqual([
+      "idle() waits for 1 ready job in the paused pool 'default'. " +
+        "Resume it with pool('default').resume().",
+    ])
+    await scheduler.pool('default').configure({ concurrency: 0, paused: false })
+    await runtime.advance(1)
+    await scheduler.pool('default').configure({ concurrency: 1 })
+    await pass(idle)
+    await scheduler.pool('default').pause()
+    await scheduler.addJob(noop)
+    const again = watch(scheduler.idle())
+    await runtime.advance(5_000)
+    expect([warnings().length, again.settled]).toEqual([2, false])
+  })
+
+  it('names a pool, and a type, with a concurrency of 0', async () => {
+    const { open, runtime, warnings } = world()
+    const scheduler = open({ pools: { z: { concurrency: 0 } }, types: { t: { concurrency: 0 } } })
+    scheduler.define('t', () => {})
+    await scheduler.addJobs([{ pool: 'z', ...noop }, { type: 't' }])
+    void watch(scheduler.idle())
+    await runtime.advance(600_000)
+    expect(warnings()).toEqual([
+      "idle() waits for 1 ready job in the pool 'z', which has a concurrency of 0. " +
+        "Raise it with pool('z').configure({ concurrency: 10 }).",
+      "idle() waits for 1 ready job of the type 't', which has a concurrency of 0. " +
+        "Give it another, in types or in define('t', ...).",
+    ])
+  })
+
+  it('is not spoken of where only the event is waited for', async () => {
+    const { open, runtime, warnings } = world()
+    const scheduler = open({ pools: { default: { paused: true } } })
+    scheduler.on('idle', () => {})
+    await scheduler.addJob(noop)
+    await runtime.advance(6_000)
+    expect(warnings()).toHaveLength(1)
+    expect(warnings()[0]).toMatch(/^The event 'idle' waits for 1 ready job in the paused pool/)
+  })
+
   it('waits for jobs whose type nobody serves, and says so after five seconds', async () => {
     const { open, pass, runtime, warnings } = world()
     const scheduler = open()

@@ -86,6 +86,21 @@ describe('doctor()', () => {
     expect(finding?.remedy).toBe('scheduler.pool("shut").resume()')
   })
 
+  it('finds nothing wrong where a heartbeat, or each job, says how long a body may hang', async () => {
+    const { open, pass, runtime } = world()
+    const scheduler = open({ types: { own: { retries: 1 } } })
+    scheduler.define('beats', { heartbeat: '10s' }, takes(runtime, 100))
+    scheduler.define('own', takes(runtime, 100))
+    const own = { type: 'own', timeout: '5s' }
+    await scheduler.addJobs([{ type: 'beats' }, own, own])
+    expect(kindsOf(await scheduler.doctor())).toEqual([])
+    await pass(scheduler.idle())
+    expect(kindsOf(await scheduler.doctor())).toEqual([])
+    await scheduler.addJobs([own, { id: 'a', type: 'own' }])
+    expect((await findingOf(scheduler, 'no-timeout'))?.jobs).toEqual(['a'])
+    await pass(scheduler.close())
+  })
+
   it('finds zombies, and the worker that takes nothing for them', async () => {
     const { open, runtime } = world()
     const scheduler = open({ maxZombies: 2, graceMs: 10 })
@@ -185,6 +200,32 @@ describe('advise()', () => {
       type: 'task',
       figures: { runs: 50, p50Ms: 100, p99Ms: 100, timeoutMs: 0, suggestedMs: 200 },
     })
+    await pass(scheduler.close())
+  })
+
+  it('goes by the timeouts of the jobs where the type has none, and by none that differ', async () => {
+    const { open, pass, runtime } = world()
+    const scheduler = open({ concurrency: 100 })
+    for (const type of ['fits', 'long', 'differ', 'some']) {
+      scheduler.define(type, { retries: 1 }, takes(runtime, 100))
+    }
+    scheduler.define('beats', { heartbeat: '1m' }, takes(runtime, 100))
+    for (let n = 0; n < 50; n += 1) {
+      await scheduler.addJobs([
+        { type: 'fits', timeout: '250ms' },
+        { type: 'long', timeout: '5m' },
+        { type: 'differ', timeout: n % 2 === 0 ? '250ms' : '5m' },
+        { type: 'some', ...(n === 7 ? {} : { timeout: '250ms' }) },
+        { type: 'beats' },
+      ])
+    }
+    await pass(scheduler.idle())
+    const advice = await pass(scheduler.advise())
+    const said = advice.filter(({ kind }) => kind === 'timeout')
+    expect(said.map(({ type, figures }) => [type, figures.timeoutMs])).toEqual([
+      ['long', 300_000],
+      ['some', 0],
+    ])
     await pass(scheduler.close())
   })
 

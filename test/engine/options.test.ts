@@ -318,6 +318,23 @@ describe('a pool whose callers wait', () => {
     expect((await scheduler.snapshot()).pools.own).toMatchObject({ maxQueue: 5, overflow: 'wait' })
     await scheduler.close()
   })
+
+  it('has a bound after each change by an operator, or the change is refused', async () => {
+    const scheduler = new AxScheduler({ autoStart: false })
+    const pool = scheduler.pool('own')
+    const refused = (change: object) => {
+      return expect(pool.configure(change)).rejects.toThrow(
+        'pools.own.overflow must be left out, or given together with pools.own.maxQueue',
+      )
+    }
+    await refused({ overflow: 'wait' })
+    await pool.configure({ overflow: 'wait', maxQueue: 5 })
+    await refused({ maxQueue: null })
+    await pool.configure({ paused: true })
+    await pool.configure({ maxQueue: null, overflow: null })
+    expect((await scheduler.snapshot()).pools.own).toMatchObject({ overflow: 'reject' })
+    await scheduler.close()
+  })
 })
 
 describe('what is no name of anything', () => {

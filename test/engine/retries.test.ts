@@ -212,6 +212,23 @@ describe('the wait before the next attempt', () => {
     expect(starts).toEqual([0, 77])
   })
 
+  it('is what the job describes, although that is the default and its type has a function', async () => {
+    for (const more of [{}, { delay: '1s' }]) {
+      const { open, pass, runtime } = world()
+      const scheduler = open()
+      const starts: number[] = []
+      scheduler.define('t', { retries: 1, backoff: () => 60_000 }, () => {
+        starts.push(runtime.monotonic())
+        throw new Error('again')
+      })
+      const backoff = { type: 'exponential', ...more } as const
+      const handle = await scheduler.addJob({ type: 't', backoff })
+      await pass(codeOf(handle.result()))
+      expect(starts).toHaveLength(2)
+      expect(starts[1]).toBeLessThanOrEqual(1_000)
+    }
+  })
+
   it('is that of the terms where a function throws or answers nonsense', async () => {
     for (const backoff of [
       () => {

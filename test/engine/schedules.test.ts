@@ -106,6 +106,34 @@ describe('a schedule', () => {
     await pass(scheduler.close())
   })
 
+  it.each(['skip', 'one', 'all'] as const)(
+    'keeps the instants that are due for a job that was changed: %s',
+    async (missed) => {
+      const { open, pass, runtime, store } = world()
+      const shared = store()
+      const say = (scheduler: AxScheduler, n: number, cron = '0 3 * * *') => {
+        return scheduler.schedule('s', cron, { type: 't', payload: n }, { ...UTC, missed })
+      }
+      const before = open({ store: shared })
+      await say(before, 1)
+      await pass(before.close())
+      await runtime.advance(DAY + 3 * HOUR + 30_000)
+      const after = open({ store: shared })
+      await say(after, 2)
+      await runtime.advance(1_000)
+      const jobs = await all(after.jobs())
+      expect(jobs.map(({ payload }) => payload)).toEqual(missed === 'all' ? [2, 2] : [2])
+      expect((await instantsOf(after, 's')).at(-1)).toBe('01-02T03:00')
+      await pass(after.close())
+      await runtime.advance(DAY)
+      const other = open({ store: shared })
+      await say(other, 3, '0 4 * * *')
+      await runtime.advance(1_000)
+      expect(await all(other.jobs())).toHaveLength(jobs.length)
+      await pass(other.close())
+    },
+  )
+
   it('ends with unschedule; what it has added stays', async () => {
     const { open, pass, runtime } = world()
     const scheduler = open()

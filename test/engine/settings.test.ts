@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest'
 import { AxError } from '../../src/core/errors.ts'
 import type { Change, Hint, Store } from '../../src/store/store.ts'
-import { cluster, faulty, processOn, tapped, watchForLeaks, world } from './helpers.ts'
+import { cluster, faulty, processOn, takes, tapped, watchForLeaks, world } from './helpers.ts'
 
 watchForLeaks()
 
@@ -46,7 +46,9 @@ describe('what is given of a type', () => {
     const { open, store } = world()
     const shared = store()
     const scheduler = open({ store: shared, types: { mail: { retries: 5, priority: 20 } } })
-    scheduler.define('mail', { retries: 2 }, () => {})
+    // A key that is undefined is no word about it.
+    const policy = { retries: 2, priority: undefined } as { retries: number }
+    scheduler.define('mail', policy, () => {})
     await scheduler.start()
     expect((await shared.settings()).types.mail).toMatchObject({
       priority: 20,
@@ -200,6 +202,100 @@ describe('what is given of a type', () => {
   })
 })
 
+describe('what is stored of a type', () => {
+  const said = {
+    ...{ pool: 'db', priority: 70, retries: 3, timeout: '8s', heartbeat: '5s' },
+    ...{ idempotent: false, maxLost: 1 },
+  } as const
+
+  /** A store in which another process has said what there is to say of `crawl`. */
+  async function told() {
+    const base = world()
+    const shared = base.store()
+    await base.open({ store: shared, autoStart: false, types: { crawl: said } }).snapshot()
+    return { ...base, shared }
+  }
+
+  it('holds for what a worker submits that has a handler and says nothing, in any way', async () => {
+    const { open, pass, runtime, shared } = await told()
+    const worker = open({ store: shared, keep: { success: '1d' } })
+    const { submit } = worker.define('crawl', ({ payload, submit: add }) =>
+      payload === 'seed' ? add({ type: 'crawl', id: 'link' }) : undefined,
+    )
+    await worker.addJob({ type: 'crawl', id: 'first', payload: 'seed' })
+    await worker.addJobs([{ type: 'crawl', id: 'batch' }])
+    await worker.addMany([{ type: 'crawl', id: 'stream' }])
+    await submit(1, { id: 'handle' })
+    await worker.schedule('tick', '* * * * *', { type: 'crawl' }, { timeZone: 'UTC' })
+    await runtime.advance(60_000)
+    const ids = ['first', 'link', 'batch', 'stream', 'handle', 'tick@2025-01-01T00:01:00.000Z']
+    for (const id of ids) {
+      const [job] = await shared.get([id])
+      expect(job, id).toMatchObject({ pool: 'db', priority: 70 })
+      expect(job?.terms, id).toMatchObject({
+        ...{ retries: 3, timeoutMs: 8_000, heartbeatMs: 5_000, idempotent: false, maxLost: 1 },
+      })
+    }
+    await pass(worker.close())
+  })
+
+  it('holds for all that a process does not say itself, and what a job says goes over both', async () => {
+    const { open, shared } = await told()
+    const worker = open({ store: shared, autoStart: false, types: { crawl: { priority: 50 } } })
+    worker.define('crawl', { retries: 0, timeout: '1s' }, () => {})
+    const { id } = await worker.addJob({ type: 'crawl', timeout: 0, idempotent: true })
+    const [job] = await shared.get([id])
+    expect(job).toMatchObject({ pool: 'db', priority: 50 })
+    expect(job?.terms).toMatchObject({
+      ...{ retries: 0, timeoutMs: 0, heartbeatMs: 5_000, idempotent: true, maxLost: 1 },
+    })
+  })
+
+  it('is charged once with an unknown outcome, where another process has said not idempotent', async () => {
+    const { open, pass, runtime, shared } = await told()
+    const worker = open({ store: shared })
+    let charged = 0
+    worker.define('crawl', { retries: 2, timeout: '1s' }, async (context) => {
+      charged += 1
+      return takes(runtime, 60_000)(context)
+    })
+    const handle = await worker.addJob({ type: 'crawl' })
+    await pass(handle.result().catch(() => {}))
+    expect([charged, (await handle.job()).error?.code]).toEqual([1, 'OUTCOME_UNKNOWN'])
+    await pass(worker.close())
+  })
+
+  it('is for a process that says the opposite no reason to take its own word back', async () => {
+    const { open, shared } = await told()
+    const own = open({ store: shared, autoStart: false, types: { crawl: { pool: 'own' } } })
+    await own.snapshot()
+    await open({ store: shared, autoStart: false, types: { crawl: { pool: 'new' } } }).snapshot()
+    const pools = []
+    for (const scheduler of [own, open({ store: shared, autoStart: false })]) {
+      const handle = await scheduler.addJob({ type: 'crawl' })
+      pools.push((await handle.job()).pool)
+    }
+    expect(pools).toEqual(['own', 'new'])
+  })
+
+  it('lets no job in that could never run again once displaced, whoever has said what', async () => {
+    const { fails, open, shared } = await told()
+    const worker = open({
+      store: shared,
+      autoStart: false,
+      types: { crawl: { preemptible: true } },
+    })
+    await worker.snapshot()
+    for (const scheduler of [worker, open({ store: shared, autoStart: false })]) {
+      const error = await fails(scheduler.addJob({ type: 'crawl' }))
+      expect(error).toMatchObject({ code: 'INVALID_JOB', option: 'preemptible' })
+      expect(error.message).toContain('preemptible, not idempotent, and has no confirm')
+      expect((await fails(scheduler.addJobs([{ type: 'crawl' }]))).message).toMatch(/^jobs\[0\]: /)
+      expect((await scheduler.addJob({ type: 'crawl', idempotent: true })).added).toBe(true)
+    }
+  })
+})
+
 describe('a process that only submits', () => {
   it('goes by what is stored of a type that it knows nothing of', async () => {
     const { nodes } = cluster(['worker', 'web'])
@@ -280,7 +376,7 @@ describe('a process that only submits', () => {
     expect([(await handles[2]?.job())?.pool, reads]).toEqual(['out', 2])
   })
 
-  it('asks nothing about types that it knows', async () => {
+  it('asks no more often than once a second, also about types that it knows itself', async () => {
     const { open, runtime, store } = world()
     const shared = store()
     let reads = 0
@@ -294,9 +390,13 @@ describe('a process that only submits', () => {
     const types = { mail: { retries: 1 } }
     const web = open({ store: process.store, runtime: process.runtime, autoStart: false, types })
     await web.addJob({ type: 'mail' })
-    await runtime.advance(60_000)
+    await runtime.advance(999)
     await web.addJob({ type: 'mail' })
     expect(reads).toBe(1)
+    await runtime.advance(1)
+    await web.addJob({ type: 'mail' })
+    await web.addJob({ type: 'mail' })
+    expect(reads).toBe(2)
   })
 
   it('is refused at once, and opens nothing, for what would be wrong for any type', async () => {

@@ -39,6 +39,9 @@ describe('a body that does not stop when there is no room for a zombie', () => {
     const next = await scheduler.addJob({ execute: () => 1 })
     await runtime.advance(60_000)
     expect((await next.job()).status).toBe('ready')
+    const { text } = await scheduler.explain('second')
+    expect(text).toContain('is over, at which its worker tells it to stop. It keeps its slot until')
+    expect(text).not.toContain('Cancel it')
   })
 
   it('is a zombie as soon as there is room, and its job ends as it would have', async () => {
