@@ -61,19 +61,27 @@ describe('whoever needs no room', () => {
     await pass(first)
   })
 
-  it('does not keep a running job waiting for ever that needs it', async () => {
+  it('does not hold up a running job that submits it, and whose slot the line waits for', async () => {
     const { open, pass, runtime } = world()
-    const scheduler = open({ pools: { default: FULL, side: {} } })
-    const goal = await scheduler.addJob({ pool: 'side', deps: ['ghost'], execute: () => 'done' })
-    const holder = await scheduler.addJob({ execute: () => goal.result() })
-    await runtime.drain()
+    const scheduler = open({ pools: { default: FULL } })
     const execute = takes(runtime, 1_000)
-    await scheduler.addJobs([{ execute }, { execute }])
-    const waits = scheduler.addJob({ execute })
+    const outer = await scheduler.addJob({
+      execute: async (context) => {
+        await takes(runtime, 100)(context)
+        const { id } = await scheduler.addJob({ key: 'k', execute })
+        return [id, (await scheduler.addJob({ deps: ['a'], execute })).added]
+      },
+    })
     await runtime.drain()
-    await pass(scheduler.addJob({ id: 'ghost', pool: 'side', execute: () => 1 }))
-    expect(await pass(holder.result())).toBe('done')
+    await scheduler.addJobs([
+      { key: 'k', execute },
+      { id: 'a', execute },
+    ])
+    const waits = scheduler.addJob({ execute })
+    const owner = await scheduler.addJob({ key: 'k', execute })
+    expect(await pass(outer.result())).toEqual([owner.id, true])
     await pass(waits)
+    await pass(scheduler.idle())
   })
 
   it('leaves a place that comes free to those who wait, though a newcomer asks first', async () => {
@@ -98,14 +106,40 @@ describe('whoever needs no room', () => {
     expect(stored).toEqual(['first', 'two', 'one'])
   })
 
-  it('is let in when the line in front of it is gone, whatever it was kept out for', async () => {
-    const { scheduler, pass, runtime, first } = await lined()
-    const more = scheduler.addJob({ id: 'more', type: 't' })
-    await scheduler.pool('default').configure({ maxQueue: 100 })
-    const late = scheduler.addJob({ id: 'late', type: 't' })
-    await pass(Promise.all([first, more, late]))
-    expect(await scheduler.job('late')).toMatchObject({ status: 'ready' })
+  it('is let in when the line for whose sake it was kept out is gone meanwhile', async () => {
+    const { open, pass, runtime, store } = world()
+    const gates = { first: gate(), late: gate() }
+    const shared = store()
+    const slow = new Proxy(shared, {
+      get(target, name) {
+        const value = Reflect.get(target, name) as unknown
+        if (typeof value !== 'function') return value
+        if (name !== 'insert') return value.bind(target)
+        return async (...args: Parameters<typeof target.insert>) => {
+          const answer = await target.insert(...args)
+          const id = args[0][0]?.jobs[0]?.id
+          const isRefused = answer.answer[0]?.status === 'refused'
+          if (id === 'first' && !isRefused) await gates.first.opened
+          if (id === 'late' && isRefused) await gates.late.opened
+          return answer
+        }
+      },
+    })
+    const scheduler = open({ store: slow, pools: { default: FULL }, autoStart: false })
+    await scheduler.addJobs([
+      { id: 'a', type: 't' },
+      { id: 'b', type: 't' },
+    ])
+    const first = scheduler.addJobs([{ id: 'first', type: 't' }])
     await runtime.drain()
+    await scheduler.cancel('a')
+    await scheduler.cancel('b')
+    const late = scheduler.addJob({ id: 'late', type: 't' })
+    await runtime.drain()
+    gates.first.open()
+    await pass(first)
+    gates.late.open()
+    expect((await pass(late)).added).toBe(true)
   })
 })
 
@@ -177,6 +211,14 @@ describe('a running job', () => {
     await made.pass(made.scheduler.idle())
   })
 })
+
+function gate(): { readonly opened: Promise<void>; readonly open: () => void } {
+  let open: () => void = () => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { opened, open }
+}
 
 function fail(error: unknown): never {
   throw error
