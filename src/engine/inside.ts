@@ -1,5 +1,6 @@
 // Owns finding out that a body which runs here waits for something, and keeps its slot meanwhile.
-// May never ask while no body runs, or take a call that a body goes on without for one it waits for.
+// May never ask while no body runs, or take a call that a body goes on without for one that it
+// waits for.
 
 import type { Waiter } from '../kit/nested/graph.ts'
 import { atMost, some } from '../kit/nested/some.ts'
