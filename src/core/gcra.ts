@@ -54,16 +54,20 @@ export function freeAt(terms: RateTerms, tat: number): number {
 
 /**
  * The state after the terms have changed at `now`; null stands for no rate. Equal terms change
- * nothing, and a rate that was taken away is forgotten.
+ * nothing. A rate that was taken away is forgotten: one that comes later, be it the same, begins
+ * with a fresh burst.
  *
- * What was started and not yet worked off is owed at the new price: so many starts, at most as
- * many as may come at once, times the new interval. So the new rate holds in every window that
- * begins at the change, one interval is the longest wait before its first start, and a window
- * across the change has fewer than `window / shorter interval + larger burst` starts: no more
- * than the looser of the two rates allows (two allowances never add up).
+ * What was started and not yet worked off is owed at the new price: so many starts, rounded up, at
+ * most as many as may come at once, times the new interval. So the new rate holds in every window
+ * that begins at the change, and a window across the change has fewer than
+ * `window / shorter interval + larger burst` starts: no more than the looser of the two rates
+ * allows (two allowances never add up). One interval from the change is the longest wait before
+ * the next start, unless the terms change again: a part of a start that has been worked off is owed
+ * anew each time, so whoever changes them more than once in an interval can put that off for ever.
  *
  * Rejected: the state as it is. From 1 a minute to 100 a second it lets nothing start for up to
- * a minute. Rejected too: starting anew; whoever switches to and fro would get a burst each time.
+ * a minute. Rejected too: starting anew at each change of one rate into another; whoever switches
+ * to and fro would get a burst each time.
  */
 export function carried(
   before: RateTerms | null,

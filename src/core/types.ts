@@ -343,7 +343,10 @@ export interface ScheduleInfo {
 }
 
 export interface RetryWhereOptions {
-  /** Never revives more than so many in any `per`; jobs of a branch count as they are revived. */
+  /**
+   * Of the jobs that match, never revives more than so many in any `per`. Each brings back the
+   * whole branch that it had cancelled, at once; the next one waits until that is paid for, too.
+   */
   readonly per?: RateOptions
   /** Epoch milliseconds at which it stops, done or not. */
   readonly until?: number

@@ -14,7 +14,6 @@ import { replaceJobs } from './replacing.ts'
 import { cannotRetry, revive, reviveBranch, warnOfStuck } from './revival.ts'
 import { Full, Rooms } from './rooms.ts'
 import { settle } from './settle.ts'
-import { vainError } from './vain.ts'
 
 export class Client {
   /** Stores one job, together with those of the same turn. One promise per call. */
@@ -26,11 +25,16 @@ export class Client {
   constructor(hub: Hub, powers: HandlePowers) {
     this.#hub = hub
     this.#powers = powers
-    this.#rooms = new Rooms(hub, (jobs) => this.#offerSingles(jobs))
+    this.#rooms = new Rooms(hub, (jobs) => this.#offerSingles(jobs, true))
     this.insertOne = coalesce((jobs) => this.#insertSingles(jobs), {
       max: LIMITS.chunk,
       weigh: (job) => 1 + job.deps.length,
     })
+  }
+
+  /** Those who wait for room: a body of this process must not be among them. */
+  get waiting(): Rooms {
+    return this.#rooms
   }
 
   /** Whoever waits for room is told that there will be none. */
@@ -42,29 +46,26 @@ export class Client {
   async #insertSingles(
     jobs: readonly NewJob[],
   ): Promise<readonly (JobHandle | Promise<JobHandle> | Failed)[]> {
-    const rooms = this.#rooms
-    const { heard } = rooms
-    const isBehind = ({ pool }: NewJob) => rooms.isWaitedFor(pool)
-    const now = rooms.isEmpty ? jobs : jobs.filter((job) => !isBehind(job))
-    const answers = now.length === 0 ? [] : await this.#offerSingles(now)
-    let next = 0
-    return jobs.map((job) => {
-      const answer = job === now[next] ? answers[next] : undefined
-      if (answer !== undefined) next += 1
-      return answer === undefined || answer instanceof Full ? rooms.park(job, heard) : answer
+    const { heard } = this.#rooms
+    const answers = await this.#offerSingles(jobs, false)
+    return answers.map((answer, at) => {
+      return answer instanceof Full ? this.#rooms.park(jobs[at] as NewJob, answer, heard) : answer
     })
   }
 
   /** Stores jobs that came one by one, each on its own terms. Errors do not speak of a batch. */
-  async #offerSingles(jobs: readonly NewJob[]): Promise<readonly (JobHandle | Failed | Full)[]> {
-    const { unknownDeps } = this.#hub.settings
-    const groups = jobs.map((job): InsertGroup => ({ jobs: [job], unknownDeps }))
+  async #offerSingles(
+    jobs: readonly NewJob[],
+    isTheirTurn: boolean,
+  ): Promise<readonly (JobHandle | Failed | Full)[]> {
+    const groups = jobs.map((job) => this.#groupOf([job], isTheirTurn))
     const answers = await this.#hub.insertAll(groups)
     return answers.map((answer, index) => {
       const job = jobs[index] as NewJob
       if (answer.status === 'stale') return new Failed(leaseLost(job.id))
       if (answer.status === 'done') return this.#handleOf(answer.jobs[0] as Inserted)
-      return fullOf(answer.refusals) ?? new Failed(refusalError(answer.refusals, [job]))
+      const { refusals } = answer
+      return this.#fullOf(refusals, [job]) ?? new Failed(refusalError(refusals, [job]))
     })
   }
 
@@ -73,19 +74,17 @@ export class Client {
    * job, only while it holds its lease, and without waiting: it would keep its slot meanwhile.
    */
   async insert(jobs: readonly NewJob[], fence?: InsertGroup['fence']): Promise<JobHandle[]> {
-    const place = { from: 0, isInside: fence !== undefined }
     if (fence === undefined) {
-      const attempt = async () => {
-        const answer = await this.#offer(jobs, undefined)
+      const inserted = await this.#rooms.enter(async (isItsTurn) => {
+        const answer = await this.#offer(this.#groupOf(jobs, isItsTurn))
         if (answer.status === 'done') return answer.jobs
-        return fullOf(answer.refusals) ?? fail(refusalError(answer.refusals, jobs, place))
-      }
-      const vain = () => vainError(this.#hub.store, jobs)
-      const inserted = await this.#rooms.enter(this.#waitedFor(jobs), attempt, vain)
+        const { refusals } = answer
+        return this.#fullOf(refusals, jobs, 0) ?? fail(refusalError(refusals, jobs, OUTSIDE))
+      })
       return inserted.map((each) => this.#handleOf(each))
     }
-    const answer = await this.#offer(jobs, fence)
-    if (answer.status === 'refused') throw refusalError(answer.refusals, jobs, place)
+    const answer = await this.#offer({ ...this.#groupOf(jobs, true), fence })
+    if (answer.status === 'refused') throw refusalError(answer.refusals, jobs, INSIDE)
     return answer.jobs.map((each) => this.#handleOf(each))
   }
 
@@ -101,10 +100,10 @@ export class Client {
   ): Promise<number> {
     let at = 0
     let added = 0
-    const go = async (): Promise<number | Full> => {
+    const go = async (isItsTurn: boolean): Promise<number | Full> => {
       for (let size = jobs.length; at < jobs.length; ) {
         const piece = jobs.slice(at, at + size)
-        const answer = await this.#offer(piece, undefined)
+        const answer = await this.#offer(this.#groupOf(piece, isItsTurn))
         if (answer.status === 'done') {
           added += answer.jobs.filter((each) => this.#handleOf(each).added).length
           at += piece.length
@@ -116,13 +115,16 @@ export class Client {
         if (first > 0) size = first
         else if (first === 0 && piece.length > 1) size = 1
         else {
+          const { refusals } = answer
           const place = { from: from + at, isInside: false }
-          return fullOf(answer.refusals) ?? fail(refusalError(answer.refusals, piece, place))
+          return (
+            this.#fullOf(refusals, piece, from + at) ?? fail(refusalError(refusals, piece, place))
+          )
         }
       }
       return added
     }
-    return this.#rooms.enter(this.#waitedFor(jobs), go)
+    return this.#rooms.enter(go)
   }
 
   /** Stores jobs in place of others, on behalf of a running job, while it holds its lease. */
@@ -133,24 +135,34 @@ export class Client {
   ): Promise<JobHandle[]> {
     const answer = await replaceJobs(this.#hub, jobs, fence, replaced)
     if (answer.status === 'refused') {
-      throw refusalError(answer.refusals, jobs, { from: 0, isInside: true })
+      throw refusalError(answer.refusals, jobs, INSIDE)
     }
     if (answer.status === 'stale') throw leaseLost(fence.id)
     return answer.jobs.map((each) => this.#handleOf(each))
   }
 
-  async #offer(jobs: readonly NewJob[], fence: InsertGroup['fence'] | undefined) {
-    const { unknownDeps } = this.#hub.settings
-    const group: InsertGroup = { jobs, unknownDeps, ...(fence === undefined ? {} : { fence }) }
+  async #offer(group: InsertGroup) {
     const answer = await this.#hub.insert(group)
-    if (answer.status === 'stale') throw leaseLost(fence?.id ?? '')
+    if (answer.status === 'stale') throw leaseLost(group.fence?.id ?? '')
     return answer
   }
 
-  /** A pool of these jobs that somebody here waits for already. */
-  #waitedFor(jobs: readonly NewJob[]): string | undefined {
-    if (this.#rooms.isEmpty) return undefined
-    return jobs.find(({ pool }) => this.#rooms.isWaitedFor(pool))?.pool
+  /** Whose turn it is passes nobody; whoever comes now takes no place that others here wait for. */
+  #groupOf(jobs: readonly NewJob[], isTheirTurn: boolean): InsertGroup {
+    const { unknownDeps } = this.#hub.settings
+    const behind = isTheirTurn ? NOBODY : this.#rooms.waitedFor(jobs)
+    return behind.length === 0 ? { jobs, unknownDeps } : { jobs, unknownDeps, behind }
+  }
+
+  /**
+   * What to wait for, if room is all that is missing, and its pools let callers wait: where others
+   * wait already, behind them. `from`: the place of the first job, unless it came on its own.
+   */
+  #fullOf(refusals: readonly Refusal[], jobs: readonly NewJob[], from?: number): Full | undefined {
+    const full = refusals.filter((each) => each.reason === 'full')
+    if (full.length === 0 || !refusals.every(canWait)) return undefined
+    const { pool } = full.find((each) => this.#rooms.isWaitedFor(each.pool)) ?? (full[0] as Refused)
+    return new Full(pool, () => refusalError(refusals, jobs, { from, isInside: true }))
   }
 
   /** True if this call ended a job that had not ended. */
@@ -179,11 +191,12 @@ export class Client {
   }
 }
 
-/** What to wait for, if room is all that is missing, and its pools let callers wait. */
-function fullOf(refusals: readonly Refusal[]): Full | undefined {
-  const [first] = refusals
-  return first?.reason === 'full' && refusals.every(canWait) ? new Full(first.pool) : undefined
-}
+type Refused = Extract<Refusal, { readonly reason: 'full' }>
+
+const NOBODY: readonly string[] = []
+/** Where a whole batch stands, and who submits it. */
+const OUTSIDE = { from: 0, isInside: false } as const
+const INSIDE = { from: 0, isInside: true } as const
 
 /** For how many jobs, from the first, there is room; -1 if room is not all that is missing. */
 function roomOf(refusals: readonly Refusal[]): number {

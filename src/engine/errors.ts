@@ -8,9 +8,12 @@ import type { JobInput } from '../core/types.ts'
 import { LIMITS } from '../store/limits.ts'
 import type { Refusal } from '../store/store.ts'
 
-/** Where refused jobs stand: the place of the first of them, and whether a job submits them. */
+/**
+ * Where refused jobs stand: the place of the first of them, unless it came on its own, and whether
+ * a running job waits for them to be stored.
+ */
 export interface Place {
-  readonly from: number
+  readonly from: number | undefined
   readonly isInside: boolean
 }
 
@@ -26,12 +29,13 @@ export function refusalError(
   const mayWait = place?.isInside === true ? () => false : canWait
   const first = (refusals.find((each) => !mayWait(each)) ?? refusals[0]) as Refusal
   const id = jobs[first.index]?.id ?? ''
-  const index = first.index + (place?.from ?? 0)
-  const where = place === undefined ? '' : `jobs[${index}]: `
+  const from = place?.from
+  const index = first.index + (from ?? 0)
+  const where = from === undefined ? '' : `jobs[${index}]: `
   const more = refusals.length - 1
   const rest =
     more === 0 ? '' : ` ${more} more of the batch ${more === 1 ? 'was' : 'were'} refused.`
-  const details = place === undefined ? {} : { index, refusals: refusalsFrom(place, refusals) }
+  const details = from === undefined ? {} : { index, refusals: refusalsFrom(from, refusals) }
   const [code, text, extra] =
     first.reason === 'full' ? describeFull(first, jobs.length, place) : describe(first, id)
   return new AxError(code, `${where}${text}${rest}`, { jobId: id, ...details, ...extra })
@@ -42,7 +46,7 @@ export function canWait(refusal: Refusal): boolean {
   return refusal.reason === 'full' && refusal.overflow === 'wait' && !refusal.never
 }
 
-function refusalsFrom({ from }: Place, refusals: readonly Refusal[]): readonly Refusal[] {
+function refusalsFrom(from: number, refusals: readonly Refusal[]): readonly Refusal[] {
   if (from === 0) return refusals
   return refusals.map((refusal) => ({ ...refusal, index: refusal.index + from }))
 }

@@ -8,6 +8,7 @@ import type { Block, Holder, Wait } from '../kit/nested/graph.ts'
 import { type Party, Watch } from '../kit/nested/watch.ts'
 import { type Hub, isUnavailable } from './hub.ts'
 import { complain } from './logger.ts'
+import type { Rooms } from './rooms.ts'
 import type { Run } from './run.ts'
 import { fingerprint, rulesOf, type Survey, type Surveyed, surveyOf } from './survey.ts'
 import type { ResultWait, Waiters } from './waiters.ts'
@@ -16,10 +17,14 @@ import type { Worker } from './worker.ts'
 /** Jobs that are looked up for one look. */
 const MOST_LOOKED_UP = 64
 
-/** From now on, waits for results that could never end are found out, and refused. */
-export function watchNesting(hub: Hub, worker: Worker, waiters: Waiters): void {
+/**
+ * From now on, waits for results that could never end are found out, and refused; and all waits
+ * of a body for room, since it would keep its slot meanwhile.
+ */
+export function watchNesting(hub: Hub, worker: Worker, waiters: Waiters, rooms: Rooms): void {
   const nesting = new Nesting(hub, worker, waiters)
   waiters.onWait = () => nesting.wait()
+  rooms.watch(worker)
 }
 
 /** What would keep a job from ever ending, in words. */

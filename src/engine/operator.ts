@@ -85,7 +85,9 @@ export abstract class Operator {
    * Adds a job at each instant of a cron expression: five fields, six with seconds in front, or a
    * nickname such as `@daily`. It is stored: any process that runs jobs on the same store adds
    * them, exactly one per instant, called `<name>@<instant as ISO text>`. A time of day that a
-   * change of clocks skips comes at the change, one that is repeated comes once.
+   * change of clocks skips comes at the change, one that is repeated comes once. With a `*` or a
+   * step in its seconds, minutes or hours an expression comes whenever the clock shows a time that
+   * fits: not while that is skipped, and again when it is repeated. UTC has no such changes.
    *
    * The same name again replaces the schedule; if expression and zone are the same, its next
    * instant stays, also one that has come, and brings the new job. Where the job's `key` is taken, its owner stands for that instant, too; where

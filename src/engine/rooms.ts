@@ -1,30 +1,47 @@
 // Owns waiting for room in full pools: who waits, in which order, and when to try again.
-// May never store anything itself, or let a newcomer of this process pass those who wait.
+// May never store anything itself, or let a body of this process wait, which keeps its slot.
+//
+// A newcomer of this process is offered to the store as one that comes behind those who wait: it
+// gets in at once if it needs no room (a duplicate, a job that waits for others, one that others
+// wait for), and else stands in line. Those who do not wait at all do not ask who does: what a
+// running job submits under its lease, and the instants of schedules, take a place that is free.
+// So does a batch whose turn has come in one pool, in the others that it needs; and the line of
+// another process is not known here.
 
+import type { AxError } from '../core/errors.ts'
 import type { NewJob } from '../core/job.ts'
 import type { JobHandle } from '../core/types.ts'
 import { Failed } from '../kit/coalesce.ts'
 import { outside } from '../kit/context.ts'
+import type { Waiter } from '../kit/nested/graph.ts'
 import type { Timer } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
 import { closedError, type Hub } from './hub.ts'
+import { Inside } from './inside.ts'
+import type { Worker } from './worker.ts'
 
 /** The answer of an attempt for which this pool had no room; nothing was stored. */
 export class Full {
   readonly pool: string
-  constructor(pool: string) {
+  /** What a body hears, which may not wait. */
+  readonly error: () => AxError
+
+  constructor(pool: string, error: () => AxError) {
     this.pool = pool
+    this.error = error
   }
 }
 
-interface Entry {
+interface Entry extends Waiter {
   /** A job on its own: such are tried together. */
   readonly job: NewJob | undefined
   readonly attempt: () => Promise<unknown>
-  readonly resolve: (value: never) => void
-  readonly reject: (error: unknown) => void
+  /** Why it waits, and where. */
+  full: Full
   /** The store is being asked: the answer is the truth, even if this process closes meanwhile. */
   asking: boolean
+  /** A body of this process waits for it. */
+  isInside: boolean
 }
 
 /** Those who wait for one pool, first come first. */
@@ -35,7 +52,9 @@ interface Line {
   again: boolean
 }
 
-/** Tries jobs, each on its own. */
+const NO_POOLS: readonly string[] = []
+
+/** Tries jobs, each on its own: it is their turn. */
 export type Offer = (jobs: readonly NewJob[]) => Promise<readonly (JobHandle | Failed | Full)[]>
 
 export class Rooms {
@@ -45,6 +64,7 @@ export class Rooms {
   /** Counts what was heard of room: an answer that is older than that may be true no more. */
   #heard = 0
   #poll: Timer | undefined
+  #inside: Inside<Entry> | undefined
   #closed = false
 
   constructor(hub: Hub, offer: Offer) {
@@ -57,9 +77,10 @@ export class Rooms {
     })
   }
 
-  /** Whether nobody waits here. */
-  get isEmpty(): boolean {
-    return this.#lines.size === 0
+  /** From now on nobody waits whom a body of that worker waits for. */
+  watch(worker: Pick<Worker, 'runs'>): void {
+    const refuse = (entry: Entry) => this.#refuse(entry)
+    this.#inside = new Inside(this.#hub, worker, { everyone: () => this.#everyone(), refuse })
   }
 
   /** To be taken before the store is asked, and handed in with whoever is to wait after that. */
@@ -67,30 +88,33 @@ export class Rooms {
     return this.#heard
   }
 
-  /** Whether somebody waits for that pool: then nobody else of this process goes first. */
+  /** Whether somebody waits for that pool: then nobody else of this process takes room first. */
   isWaitedFor(pool: string): boolean {
     return this.#lines.has(pool)
   }
 
-  /** Resolves once there was room for the job. */
-  park(job: NewJob, heard: number): Promise<JobHandle> {
-    return this.#wait(job.pool, job, async () => undefined, heard)
+  /** The pools of these jobs that somebody waits for. */
+  waitedFor(jobs: readonly NewJob[]): readonly string[] {
+    if (this.#lines.size === 0) return NO_POOLS
+    const pools = new Set<string>()
+    for (const { pool } of jobs) if (this.#lines.has(pool)) pools.add(pool)
+    return [...pools]
+  }
+
+  /** Resolves once there was room for the job, which there was not just now. */
+  park(job: NewJob, full: Full, heard: number): Promise<JobHandle> {
+    return this.#wait(full, job, async () => undefined, heard)
   }
 
   /**
-   * Attempts it now, or, if somebody waits for `pool`, after them; again and again until the
-   * answer is not `Full` any more. `vain`: the error, if it could stand behind them for ever.
+   * Attempts it now, and, as long as the answer is `Full`, again and again when it is its turn:
+   * then it comes behind nobody.
    */
-  async enter<T>(
-    pool: string | undefined,
-    attempt: () => Promise<T | Full>,
-    vain: () => Promise<unknown> = async () => undefined,
-  ): Promise<T> {
+  async enter<T>(attempt: (isItsTurn: boolean) => Promise<T | Full>): Promise<T> {
     const heard = this.#heard
-    if (pool !== undefined) return this.#wait(pool, undefined, attempt, heard, vain)
-    const answer = await attempt()
+    const answer = await attempt(false)
     if (!(answer instanceof Full)) return answer
-    return this.#wait(answer.pool, undefined, attempt, heard)
+    return this.#wait(answer, undefined, () => attempt(true), heard)
   }
 
   /** Whoever waits learns that this process adds nothing any more. */
@@ -103,41 +127,62 @@ export class Rooms {
   }
 
   #wait<T>(
-    pool: string,
+    full: Full,
     job: NewJob | undefined,
     attempt: () => Promise<unknown>,
     heard: number,
-    vain?: () => Promise<unknown>,
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const entry: Entry = { job, attempt, resolve, reject, asking: false }
-      this.#join(pool, entry)
-      if (vain !== undefined) void this.#sendAway(pool, entry, vain)
-      if (heard !== this.#heard) this.#retry(pool)
+      const settle = resolve as (value: unknown) => void
+      const entry: Entry = {
+        job,
+        attempt,
+        full,
+        resolve: settle,
+        reject,
+        asking: false,
+        isInside: false,
+      }
+      this.#join(entry)
+      if (heard !== this.#heard) this.#retry(full.pool)
     })
   }
 
-  #join(pool: string, entry: Entry): void {
+  #join(entry: Entry): void {
+    const { pool } = entry.full
     const line = this.#lines.get(pool) ?? { entries: new Set(), serving: false, again: false }
     this.#lines.set(pool, line)
     line.entries.add(entry)
     if (this.#closed) this.#turnAway(pool, entry)
-    else this.#keepPolling()
+    else {
+      this.#inside?.add(entry)
+      this.#keepPolling()
+    }
   }
 
   #leave(pool: string, entry: Entry): void {
     const line = this.#lines.get(pool)
     line?.entries.delete(entry)
-    if (line?.entries.size === 0) this.#lines.delete(pool)
+    if (line?.entries.size !== 0) return
+    this.#lines.delete(pool)
+    // Who has been kept out for the sake of a line that is gone has to ask again.
+    this.#heard += 1
   }
 
-  /** Out of the line, if it could stand there for ever; unless it is its turn anyhow. */
-  async #sendAway(pool: string, entry: Entry, vain: () => Promise<unknown>): Promise<void> {
-    const error = await vain().catch(() => undefined)
-    const isHere = this.#lines.get(pool)?.entries.has(entry) === true
-    if (error === undefined || !isHere || entry.asking) return
+  *#everyone(): IterableIterator<Entry> {
+    for (const { entries } of this.#lines.values()) yield* entries
+  }
+
+  /** A body waits for it. While the store is being asked, it may still get in. */
+  #refuse(entry: Entry): void {
+    const { pool } = entry.full
+    const line = this.#lines.get(pool)
+    entry.isInside = true
+    if (line?.entries.has(entry) !== true || entry.asking) return
     this.#leave(pool, entry)
-    entry.reject(error)
+    entry.reject(entry.full.error())
+    // Whoever was behind it may have room where it had none.
+    this.#retry(pool)
   }
 
   #turnAway(pool: string, entry: Entry): void {
@@ -190,15 +235,19 @@ export class Rooms {
     if (!(answer instanceof Full)) {
       this.#leave(pool, entry)
       if (answer instanceof Failed) entry.reject(answer.error)
-      else entry.resolve(answer as never)
+      else entry.resolve(answer)
       return true
     }
+    entry.full = answer
     if (this.#closed) this.#turnAway(pool, entry)
-    else if (answer.pool === pool) return false
+    else if (entry.isInside) {
+      this.#leave(pool, entry)
+      entry.reject(answer.error())
+    } else if (answer.pool === pool) return false
     else {
       // Here there is room now, but not in another of its pools: it waits there, behind others.
       this.#leave(pool, entry)
-      this.#join(answer.pool, entry)
+      this.#join(entry)
       this.#retry(answer.pool)
     }
     return true

@@ -153,7 +153,7 @@ export abstract class SchedulerBase extends Operator {
     this.#pulse = new Pulse(this.#hub, this.#worker, this.#registry)
     this.#keeper = new Keeper(this.#hub, this.#pulse, this.#schedules)
     this.#waiters = new Waiters(this.#hub)
-    watchNesting(this.#hub, this.#worker, this.#waiters)
+    watchNesting(this.#hub, this.#worker, this.#waiters, this.#client.waiting)
     this.#quiet = new Quiet(this.#hub, () => this.#worker.isBusy)
     this.#hub.onHint((hint) => {
       if (hint.ready) this.#worker.wake()

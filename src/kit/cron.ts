@@ -19,7 +19,10 @@ const SECOND = 1_000
  *
  * In a time zone whose clock changes, a time of day that is skipped comes at the moment of the
  * change, and one that is repeated comes the first time only. An expression with a `*` or a step
- * in its seconds, minutes or hours (`0 * * * *`) goes by the time that passes instead.
+ * in its seconds, minutes or hours comes whenever the clock shows a time that fits instead: what
+ * is skipped does not come, and what is repeated comes again. So what comes every hour or more
+ * often goes by the time that passes, but every 30 minutes between two and three need not come on
+ * a day at all, and every two hours may be three hours apart, or one.
  */
 export class CronTimes {
   readonly #cron: Cron

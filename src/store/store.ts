@@ -33,7 +33,8 @@ export type * from './reads.ts'
  *    places are left; one that fills a ghost, which a job that has not ended counts on, needs
  *    none, but takes one. Jobs that wait do not count, nor a holder that yields its lane to the
  *    group. The refusal names each pool without room, and leaves all else as it was. Whatever
- *    becomes pending or ready in another way is never refused. Groups are judged one by one.
+ *    becomes pending or ready in another way is never refused. Groups are judged one by one; one
+ *    that comes `behind` others in some pools finds no place free in those that let callers wait.
  * 4. A dependency that nobody has submitted leaves a ghost, which is open. Its insertion fills
  *    it. A group that would close a loop is refused, across groups and processes too.
  * 5. `lease`: promotes what is due, then grants ready jobs, pool by pool in order of name, the
@@ -182,6 +183,11 @@ export interface InsertGroup {
   readonly fence?: { readonly id: string; readonly lease: number }
   /** The instant of a schedule that this is for; if that has passed, nothing is stored. */
   readonly tick?: Tick
+  /**
+   * Pools in which others of its process wait for room. It is let into these only if it needs no
+   * place that is free there; if that alone keeps it out, no hint is due to it, but to the others.
+   */
+  readonly behind?: readonly string[]
   readonly unknownDeps: 'wait' | 'reject'
 }
 
@@ -192,7 +198,7 @@ export interface Tick {
   readonly nextAt: number
 }
 
-export interface ReplaceGroup extends Omit<InsertGroup, 'tick'> {
+export interface ReplaceGroup extends Omit<InsertGroup, 'tick' | 'behind'> {
   readonly gone: readonly { readonly id: string; readonly seq: number; readonly rev: number }[]
 }
 

@@ -10,6 +10,7 @@ import {
   on,
   PATIENT,
   RETRY,
+  type Sketch,
   SUCCEEDED,
 } from './cases-bench.ts'
 import { newJob } from './history-commands.ts'
@@ -145,6 +146,51 @@ export const ROOM_CASES: readonly Case[] = [
       expect(await add({ id: 'c' }, { id: 'd', key: 'k' })).toMatchObject({
         refusals: [{ index: 1, reason: 'key' }],
       })
+    },
+  },
+  {
+    name: 'keeps the places of those who wait from whoever comes behind them, and nothing else',
+    run: async (bench) => {
+      const { store, add, addTo, statuses, expect } = bench
+      await bound(bench, 3)
+      await bound(bench, 1, 'io')
+      await add({ id: 'a', key: 'k' }, { id: 'b', exclusive: 'l' }, { id: 'w', ...on('ghost') })
+      const behind = (...jobs: Sketch[]) => addTo({ behind: ['default'] }, ...jobs)
+      expect(await behind({ id: 'c' })).toEqual(full(0, 3))
+      expect(await behind({ id: 'a' }, { id: 'd', ...on('a') }, { id: 'c' })).toEqual(full(2, 3))
+      const many = ['c', 'd', 'e', 'f'].map((id) => ({ id }))
+      expect(await behind(...many)).toEqual(full(0, 3, true))
+      expect((await behind({ id: 'm', key: 'k', minted: true })).status).toBe('done')
+      expect(await behind({ id: 'n', key: 'k' })).toMatchObject({ refusals: [{ reason: 'key' }] })
+      const better = { id: 'better', exclusive: 'l', priority: 60 }
+      const free = [{ id: 'a' }, { id: 'd', ...on('a') }, better, { id: 'i', pool: 'io' }]
+      expect((await behind(...free)).status).toBe('done')
+      expect((await behind({ id: 'ghost' })).status).toBe('done')
+      expect(await statuses('better', 'b', 'ghost')).toEqual(['ready', 'waiting', 'ready'])
+      await store.configure({ pool: 'default', by: 'operator', terms: { maxQueue: 4 } })
+      expect(await behind({ id: 'c' })).toEqual(full(0, 4))
+      const terms = { overflow: 'reject' } as const
+      await store.configure({ pool: 'default', by: 'operator', terms })
+      expect((await behind({ id: 'c' })).status).toBe('done')
+    },
+  },
+  {
+    name: 'owes no hint to whoever only comes behind others',
+    hints: true,
+    run: async (bench) => {
+      const { store, add, addTo, tell, expect } = bench
+      await bound(bench, 3)
+      await add({ id: 'a' }, { id: 'b' })
+      const hints: Hint[] = []
+      await store.watch((hint) => hints.push(hint))
+      const told = () => hints.splice(0).flatMap(({ room }) => room)
+      const behind = (...jobs: Sketch[]) => addTo({ behind: ['default'] }, ...jobs)
+      await behind({ id: 'c' })
+      await tell('a', CANCEL)
+      expect(told()).toEqual([])
+      await behind({ id: 'c' }, { id: 'd' }, { id: 'e' })
+      await tell('b', CANCEL)
+      expect(told()).toEqual(['default'])
     },
   },
   {

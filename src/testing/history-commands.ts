@@ -18,6 +18,7 @@ export interface PlannedMove {
 export interface PlannedGroup {
   readonly jobs: readonly NewJob[]
   readonly unknownDeps: 'wait' | 'reject'
+  readonly behind?: readonly string[]
   readonly fence?: { readonly id: string; readonly view: View }
   /** For the instant at which the row stands, or for one before it; of what it says, or said. */
   readonly tick?: {
@@ -37,7 +38,7 @@ export type Command =
   | {
       readonly do: 'replace'
       readonly gone: readonly { readonly id: string; readonly view: View }[]
-      readonly group: Omit<PlannedGroup, 'tick'>
+      readonly group: Omit<PlannedGroup, 'tick' | 'behind'>
     }
   | {
       readonly do: 'lease'

@@ -114,11 +114,12 @@ function beat({ store }: Side, command: Command & { do: 'beat' }): Promise<void>
 
 async function insert(side: Side, planned: readonly PlannedGroup[]): Promise<unknown> {
   const groups: InsertGroup[] = []
-  for (const { jobs, unknownDeps, fence, tick } of planned) {
+  for (const { jobs, unknownDeps, behind, fence, tick } of planned) {
     const lease = fence === undefined ? undefined : (await known(side, fence.id, fence.view))?.lease
     groups.push({
       jobs,
       unknownDeps,
+      ...(behind === undefined ? {} : { behind }),
       ...(fence === undefined ? {} : { fence: { id: fence.id, lease: lease?.number ?? 0 } }),
       ...(tick === undefined ? {} : { tick: await tickOf(side, tick) }),
     })

@@ -71,6 +71,12 @@ export function drawTick({
   return { tick, unknownDeps: 'wait' }
 }
 
+/** Now and then others stand in line. Counted, not drawn: kept histories stay what they were. */
+export function behindOthers({ made }: Maker): Pick<PlannedGroup, 'behind'> {
+  const other = POOLS[made % POOLS.length] as string
+  return made % 5 === 0 ? { behind: ['default', other] } : {}
+}
+
 /** Everything that is set, who is alive, what doctor would see. */
 export function drawLook({ pick }: Maker): Command {
   return { do: pick(['settings', 'workers', 'inspect']) }

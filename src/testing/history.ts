@@ -14,7 +14,7 @@ import {
   type View,
 } from './history-commands.ts'
 import { drawChange } from './history-settings.ts'
-import { drawLook, drawSetting, drawTick } from './history-time.ts'
+import { behindOthers, drawLook, drawSetting, drawTick } from './history-time.ts'
 import type { Peeked } from './model.ts'
 
 /** Features that a seed switches on or off. */
@@ -210,6 +210,7 @@ function drawGroup(maker: Maker, peek: readonly Peeked[]): PlannedGroup {
   const isTick = maker.has('schedules') && maker.chance(0.1)
   return {
     ...(isTick ? drawTick(maker) : {}),
+    ...behindOthers(maker),
     jobs,
     unknownDeps: maker.has('reject') && maker.chance(0.4) ? 'reject' : 'wait',
     ...(parent === undefined ? {} : { fence: { id: parent.id, view: drawView(maker) } }),
@@ -223,7 +224,7 @@ function drawReplace(maker: Maker, peek: readonly Peeked[]): Command {
   const few = maker.has('stale views') && maker.chance(0.1) ? peek : open
   const ids = new Set(Array.from({ length: 1 + maker.below(4) }, () => maker.pick(few).id))
   const gone = [...ids].map((id) => ({ id, view: drawView(maker) }))
-  const { tick: _, ...group } = drawGroup(maker, peek)
+  const { tick: _, behind: __, ...group } = drawGroup(maker, peek)
   const again = [...ids].filter(() => maker.chance(0.6))
   const jobs = again.map((id) => {
     const first = maker.made - group.jobs.length

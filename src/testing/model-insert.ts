@@ -4,7 +4,7 @@
 import { Live, type NewJob } from '../core/job.ts'
 import type { InsertAnswer, InsertGroup, Refusal } from '../store/store.ts'
 import { loosen } from './model-pools.ts'
-import { awaitedOf, refusalsForRoom, savepoint } from './model-room.ts'
+import { awaitedOf, keptFor, refusalsForRoom, savepoint } from './model-room.ts'
 import { isStaleTick, moveOn } from './model-time.ts'
 import {
   culpritOf,
@@ -46,9 +46,10 @@ export function insertGroup(world: World, group: InsertGroup, needsNoRoom = fals
     }
   }
   const awaited = awaitedOf(world, added)
+  const kept = keptFor(world, group)
   const takeBack = savepoint(world)
   const stored = rows.map((row) => store(world, row))
-  const full = needsNoRoom ? [] : refusalsForRoom(world, group.jobs, stored, awaited)
+  const full = needsNoRoom ? [] : refusalsForRoom(world, group.jobs, stored, awaited, kept)
   if (full.length > 0) {
     takeBack()
     return { status: 'refused', refusals: full }

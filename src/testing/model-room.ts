@@ -2,7 +2,7 @@
 // May never foresee where a job will be placed: it looks where it is.
 
 import type { NewJob } from '../core/job.ts'
-import type { Refusal } from '../store/store.ts'
+import type { InsertGroup, Refusal } from '../store/store.ts'
 import { find, hasEnded, type Row, settingsOf, type World } from './model-world.ts'
 
 /** Everything that storing a group can change, as it was before. */
@@ -33,19 +33,42 @@ export function awaitedOf(world: World, jobs: readonly NewJob[]): ReadonlySet<st
   return new Set(jobs.filter(isAwaited).map(({ id }) => id))
 }
 
-/** Why the group that has just been stored may not stay. `awaited`: ids that need no room. */
+/** The places that are kept for others, by pool: those that are free where others wait for one. */
+export function keptFor(
+  world: World,
+  { behind = [] }: Pick<InsertGroup, 'behind'>,
+): ReadonlyMap<string, number> {
+  const patient = behind.filter((pool) => settingsOf(world, pool).overflow === 'wait')
+  return new Map(
+    patient.map((pool) => {
+      const free = settingsOf(world, pool).maxQueue - queuedIn(world, pool).length
+      return [pool, world.rules.passesBy ? 0 : Math.max(0, free)]
+    }),
+  )
+}
+
+function queuedIn(world: World, pool: string): readonly Row[] {
+  return world.rows.filter((row) => row.job.pool === pool && world.rules.takesRoom(row))
+}
+
+/**
+ * Why the group that has just been stored may not stay. As it was before: `awaited`, the ids that
+ * need no room, and `kept`, the places that are for others.
+ */
 export function refusalsForRoom(
   world: World,
   jobs: readonly NewJob[],
   rows: readonly Row[],
   awaited: ReadonlySet<string>,
+  kept: ReadonlyMap<string, number>,
 ): Refusal[] {
   const pools = [...new Set(rows.map((row) => row.job.pool))]
   const refusals = pools.flatMap((pool): Refusal[] => {
     const { maxQueue, overflow } = settingsOf(world, pool)
-    const queued = world.rows.filter((row) => row.job.pool === pool && world.rules.takesRoom(row))
+    if (!Number.isFinite(maxQueue)) return []
+    const queued = queuedIn(world, pool)
     const own = queued.filter((row) => rows.includes(row))
-    const left = maxQueue - (queued.length - own.length)
+    const left = maxQueue - (queued.length - own.length) - (kept.get(pool) ?? 0)
     const needsRoom = (row: Row) => !(awaited.has(row.job.id) && world.rules.fillsForFree(row))
     const out = own.filter((row, at) => at + 1 > left && needsRoom(row))[0]
     if (out === undefined) return []

@@ -26,6 +26,8 @@ export interface Rules {
   isRankedAnew(row: Row): boolean
   takesRoom(row: Row): boolean
   fillsForFree(row: Row): boolean
+  /** Whether whoever comes behind others may take a place that they wait for. */
+  passesBy: boolean
   keepsInstant(before: Schedule, row: Schedule): boolean
   stands(row: Schedule, tick: Tick): boolean
   /** Whether this job uses up a place of that worker's share of the pool. */
@@ -98,6 +100,8 @@ export const RULES: Rules = {
   takesRoom: (row) => row.status === 'pending' || row.status === 'ready',
 
   fillsForFree: () => true,
+
+  passesBy: false,
 
   keepsInstant: (before, row) =>
     before.cron === row.cron &&

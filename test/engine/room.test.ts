@@ -217,7 +217,7 @@ describe('a pool that lets callers wait', () => {
     expect((await handle.job()).status).toBe('waiting')
   })
 
-  it('answers a duplicate once it is its turn, like any submission', async () => {
+  it('answers a duplicate of one that waits once that one is stored', async () => {
     const { open, pass, runtime } = world()
     const scheduler = open({ pools: pools('wait', 1), autoStart: false })
     await scheduler.addJob({ id: 'a', type: 't' })

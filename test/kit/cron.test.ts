@@ -67,6 +67,32 @@ describe('a cron expression', () => {
     ])
   })
 
+  it('with a step comes whenever the clock shows such a time: never, or twice', () => {
+    expect(instants('*/30 2 * * *', 'Europe/Berlin', '2025-03-29T12:00:00Z', 1)).toEqual([
+      '03-31T00:00',
+    ])
+    expect(instants('*/30 2 * * *', 'Europe/Berlin', '2025-10-25T12:00:00Z', 5)).toEqual([
+      '10-26T00:00',
+      '10-26T00:30',
+      '10-26T01:00',
+      '10-26T01:30',
+      '10-27T01:00',
+    ])
+    expect(instants('0 */2 * * *', 'Europe/Berlin', '2025-03-29T22:30:00Z', 2)).toEqual([
+      '03-29T23:00',
+      '03-30T02:00',
+    ])
+    expect(instants('0 */2 * * *', 'Europe/Berlin', '2025-10-25T23:30:00Z', 3)).toEqual([
+      '10-26T00:00',
+      '10-26T01:00',
+      '10-26T03:00',
+    ])
+    expect(instants('0,30 2 * * *', 'Europe/Berlin', '2025-03-29T12:00:00Z', 2)).toEqual([
+      '03-30T01:00',
+      '03-31T00:00',
+    ])
+  })
+
   it('with an open hour goes by the time that passes', () => {
     expect(instants('0 * * * *', 'Europe/Berlin', '2025-10-25T23:30:00Z', 3)).toEqual([
       '10-26T00:00',

@@ -71,6 +71,7 @@ const MUTATIONS: Readonly<Record<string, Partial<Rules>>> = {
   },
   'delayed jobs take no room': { takesRoom: (row) => row.status === 'ready' },
   'ghosts need room': { fillsForFree: () => false },
+  'those in line are passed': { passesBy: true },
   'a schedule set again begins anew': { keepsInstant: () => false },
   'an instant comes twice': { stands: (row, { at }) => at <= row.nextAt },
   'an instant of what was said before counts': { stands: (row, { at }) => at === row.nextAt },

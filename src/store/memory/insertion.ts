@@ -21,6 +21,7 @@ interface Plan {
 }
 
 const NOBODY: ReadonlySet<string> = new Set()
+const NOWHERE: readonly string[] = []
 
 export class Insertion {
   readonly #board: Board
@@ -122,6 +123,7 @@ export class Insertion {
     return refuseForRoom(
       this.#board,
       placed.filter(({ job }) => fresh.has(job)),
+      group.behind ?? NOWHERE,
     )
   }
 

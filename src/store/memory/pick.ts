@@ -1,4 +1,6 @@
-// Owns what one `lease` takes of a pool: promises 5, 16, 17 and 18, in the order of the text.
+// Owns what one `lease` takes of a pool. Of the promises of the port (src/store/store.ts) it keeps
+// the ones about granting (5), the room above the cap for urgent jobs (16), the running job that
+// has to give way to one (17), and the breaker (18).
 // May never look at more queues and jobs than it takes, puts aside, or has to choose among.
 
 import { freeAt, taken } from '../../core/gcra.ts'

@@ -88,22 +88,30 @@ interface Holder {
 
 /**
  * Why a group has to stay out: one refusal for each pool in which it finds no room, in order of
- * the jobs. `fresh`: those that would be added, with their places in the group. O(jobs + edges).
+ * the jobs. `fresh`: those that would be added, with their places in the group. `behind`: pools
+ * whose free places are for others, where they wait for them. O(jobs + edges).
  */
-export function refuseForRoom(board: Board, fresh: readonly Placed[]): readonly Refusal[] {
+export function refuseForRoom(
+  board: Board,
+  fresh: readonly Placed[],
+  behind: readonly string[],
+): readonly Refusal[] {
   const refusals: Refusal[] = []
   const wants: { readonly pool: Pool; readonly places: number }[] = []
   for (const [pool, { jobs, yielded }] of claimsOf(board, fresh)) {
     if (pool.room === undefined) continue
     const { maxQueue, overflow } = pool.rules
-    const room = Math.max(0, maxQueue - pool.room.queued + yielded)
+    const free = maxQueue - pool.room.queued
+    const isBehind = overflow === 'wait' && behind.includes(pool.name)
+    const room = Math.max(0, (isBehind ? Math.min(0, free) : free) + yielded)
     const last = jobs.findLastIndex(({ awaited }) => !awaited)
     if (last < room) continue
     const first = jobs.findIndex(({ awaited }, at) => at >= room && !awaited)
     const index = jobs[first]?.index ?? 0
     const never = last >= maxQueue
     refusals.push({ index, reason: 'full', pool: pool.name, maxQueue, overflow, never })
-    wants.push({ pool, places: Math.max(1, last + 1 - yielded) })
+    const isFull = last >= free + yielded
+    if (isFull) wants.push({ pool, places: Math.max(1, last + 1 - yielded) })
   }
   const mayWait = (each: Refusal) =>
     each.reason === 'full' && each.overflow === 'wait' && !each.never

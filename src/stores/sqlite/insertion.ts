@@ -115,6 +115,7 @@ function withRoom(
   const refusals = refuseForRoom(
     board,
     placed.filter(({ job }) => fresh.has(job)),
+    group.behind ?? [],
   )
   return refusals.length === 0 ? plan : { refusals }
 }

@@ -46,7 +46,7 @@ export const DEEDS = [
   ...['tick', 'tick came too late', 'tick without a job', 'missed instants made up for'],
   ...['an instant skipped by a clock', 'schedule waits for room', 'made up for', 'shaped'],
   ...['refused by its schema', 'a setting is taken back', 'a rate is carried on'],
-  ...['held as a suspect', 'a suspect starts'],
+  ...['held as a suspect', 'a suspect starts', 'kept out behind others', 'let in behind others'],
 ] as const
 
 export type Deed = (typeof DEEDS)[number]

@@ -41,6 +41,9 @@ function noteDeeds({ view, coverage }: Watch, group: InsertGroup, given: InsertA
   if (given.status === 'refused' && given.refusals.some(({ reason }) => reason === 'full')) {
     coverage.deed(tick === undefined ? 'refused for room' : 'schedule waits for room')
   }
+  if (group.behind !== undefined) {
+    coverage.deed(given.status === 'done' ? 'let in behind others' : 'kept out behind others')
+  }
   if (given.status !== 'done') return
   for (const { added, job } of given.jobs) {
     const { pool } = job

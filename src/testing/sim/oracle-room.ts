@@ -29,7 +29,9 @@ export function noRoom(
     if (!Number.isFinite(maxQueue)) continue
     const own = places.filter(({ job }) => job.pool === name)
     const freed = yielders.filter((seen) => seen.job.pool === name).length
-    const room = Math.max(0, maxQueue - overlay.view.queued(name) + freed)
+    const free = maxQueue - overlay.view.queued(name)
+    const isBehind = overflow === 'wait' && group.behind?.includes(name) === true
+    const room = Math.max(0, (isBehind ? Math.min(0, free) : free) + freed)
     const out = own.filter(({ awaited }, at) => at >= room && !awaited)
     const [first] = out
     if (first === undefined) continue
