@@ -30,7 +30,7 @@ export class Hub {
   /** This process, this start: a name that no other start shares. */
   readonly holder: string
   readonly move: (move: Move) => Promise<Moved>
-  /** Taken where a loop could go on from promise to promise: timers, and heartbeats, need a turn. */
+  /** Taken where a loop could go on from promise to promise: timers and heartbeats need a turn. */
   readonly breath: Breath
   /** A small group, stored together with those of the same turn. */
   readonly #insertSmall: (group: InsertGroup) => Promise<InsertAnswer>
