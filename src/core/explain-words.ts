@@ -41,7 +41,7 @@ export function doubtOf(job: StoredJob): string {
   return ' Its latest attempt may have taken effect, so its type is asked first (confirm).'
 }
 
-/** How long a body that was told to stop keeps its slot: where its worker is full, past its grace. */
+/** How long a body that was told to stop keeps its slot: past its grace, if its worker is full. */
 export const UNTIL_GONE = 'until it has stopped, or its worker lets it go on as a zombie'
 
 export function blockersOf(deps: readonly Blocker[]): Pick<Explanation, 'blockedBy'> {

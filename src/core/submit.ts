@@ -134,12 +134,24 @@ export function agreed({ job, pool, priority, asked }: Draft, type: TypeTerms): 
   const { backoffFunction: backoff } = type
   const body = job.body as JobBody | undefined
   const isBare = body !== undefined && asked.backoff === undefined && backoff !== undefined
+  // Field by field: a copy by `...` costs more than all the rest.
   return {
-    ...job,
-    body: isBare ? { ...body, backoff } : body,
+    id: job.id,
+    type: job.type,
     pool: pool ?? type.pool,
-    priority: priority ?? type.priority,
+    flow: job.flow,
+    payload: job.payload,
+    body: isBare ? { ...body, backoff } : body,
     terms: jobTerms(asked, type),
+    priority: priority ?? type.priority,
+    delayMs: job.delayMs,
+    enqueueTimeoutMs: job.enqueueTimeoutMs,
+    deps: job.deps,
+    depMode: job.depMode,
+    key: job.key,
+    keyForMs: job.keyForMs,
+    exclusive: job.exclusive,
+    minted: job.minted,
   }
 }
 

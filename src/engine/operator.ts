@@ -90,9 +90,10 @@ export abstract class Operator {
    * fits: not while that is skipped, and again when it is repeated. UTC has no such changes.
    *
    * The same name again replaces the schedule; if expression and zone are the same, its next
-   * instant stays, also one that has come, and brings the new job. Where the job's `key` is taken, its owner stands for that instant, too; where
-   * its pool is full, the instant waits for room. The job is data, without `id`, `execute` and
-   * `availableAt`. Rejects with INVALID_OPTION or INVALID_JOB.
+   * instant stays, also one that has come, and brings the new job. Where the job's `key` is taken,
+   * its owner stands for that instant, too; where its pool is full, the instant waits for room.
+   * The job is data, without `id`, `execute` and `availableAt`. Rejects with INVALID_OPTION or
+   * INVALID_JOB.
    */
   async schedule(
     name: string,
