@@ -103,10 +103,7 @@ export const RULES: Rules = {
 
   passesBy: false,
 
-  keepsInstant: (before, row) =>
-    before.cron === row.cron &&
-    before.timeZone === row.timeZone &&
-    before.template === row.template,
+  keepsInstant: (before, row) => before.cron === row.cron && before.timeZone === row.timeZone,
 
   stands: (row, { of, at }) =>
     row.nextAt === at &&

@@ -36,7 +36,7 @@ function takeOver(watch: Watch, change: Change, now: number): void {
 
 function setSchedule({ view }: Watch, name: string, row: Schedule | null): void {
   const before = view.schedules.get(name)
-  const keys = ['cron', 'timeZone', 'template'] as const
+  const keys = ['cron', 'timeZone'] as const
   const same = before !== undefined && keys.every((key) => before[key] === row?.[key])
   if (row === null) view.schedules.delete(name)
   else view.schedules.set(name, same ? { ...row, nextAt: before.nextAt } : row)
