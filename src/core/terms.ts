@@ -202,34 +202,45 @@ export function askedOf(
   if (timeout === undefined && retries === undefined && backoff === undefined) {
     if (idempotent === undefined && heartbeat === undefined) return NOTHING
   }
-  return {
-    ...(timeout === undefined ? {} : { timeoutMs: msOf(named('timeout'), timeout, code) }),
-    ...(retries === undefined
-      ? {}
-      : { retries: integer(named('retries'), retries, 0, MAX_RETRIES, code) }),
-    ...(backoff === undefined ? {} : { backoff: backoffOf(backoff, named('backoff'), code) }),
-    ...(idempotent === undefined
-      ? {}
-      : { idempotent: boolean(named('idempotent'), idempotent, code) }),
-    ...(heartbeat === undefined ? {} : { heartbeatMs: msOf(named('heartbeat'), heartbeat, code) }),
+  // Key by key: one object, and not one for each wish.
+  const asked: { -readonly [K in keyof Asked]: Asked[K] } = {}
+  if (timeout !== undefined) asked.timeoutMs = msOf(named('timeout'), timeout, code)
+  if (retries !== undefined) {
+    asked.retries = integer(named('retries'), retries, 0, MAX_RETRIES, code)
   }
+  if (backoff !== undefined) asked.backoff = backoffOf(backoff, named('backoff'), code)
+  if (idempotent !== undefined) asked.idempotent = boolean(named('idempotent'), idempotent, code)
+  if (heartbeat !== undefined) asked.heartbeatMs = msOf(named('heartbeat'), heartbeat, code)
+  return asked
 }
 
 /** The terms of a job: what it asks for, the rest is as its type has it. Refuses INVALID_JOB. */
 export function jobTerms(asked: Asked, type: TypeTerms): Terms {
-  const { terms: usual, maxLost } = type
-  const terms = isAsUsual(asked, usual) ? usual : { ...usual, ...asked }
+  const terms = asked === NOTHING ? type.terms : laidOver(asked, type)
   if (asked.backoff !== undefined && terms.retries === 0) {
     refuseBackoff('backoff', asked.backoff, 'INVALID_JOB')
   }
   if (terms.preemptible && !terms.idempotent && !terms.confirm) refusePreemptible(asked)
-  if (terms === usual || asked.retries === undefined) return terms
-  return { ...terms, maxLost: maxLost ?? Math.max(asked.retries, MIN_LOST) }
+  return terms
 }
 
-function isAsUsual(asked: Asked, usual: Terms): boolean {
-  if (asked === NOTHING) return true
-  return (Object.keys(asked) as (keyof Asked)[]).every((key) => asked[key] === usual[key])
+/** The object of the type itself where the job asks for what it would have had anyhow. */
+function laidOver(asked: Asked, { terms: usual, maxLost }: TypeTerms): Terms {
+  const { timeoutMs = usual.timeoutMs, retries = usual.retries, backoff = usual.backoff } = asked
+  const { idempotent = usual.idempotent, heartbeatMs = usual.heartbeatMs } = asked
+  const isLimited = timeoutMs === usual.timeoutMs && heartbeatMs === usual.heartbeatMs
+  const isRetried = retries === usual.retries && backoff === usual.backoff
+  if (isLimited && isRetried && idempotent === usual.idempotent) return usual
+  return {
+    timeoutMs,
+    retries,
+    backoff,
+    maxLost: asked.retries === undefined ? usual.maxLost : (maxLost ?? Math.max(retries, MIN_LOST)),
+    idempotent,
+    confirm: usual.confirm,
+    heartbeatMs,
+    preemptible: usual.preemptible,
+  }
 }
 
 export function refuseBackoff(name: string, value: unknown, code: AxErrorCode): never {
