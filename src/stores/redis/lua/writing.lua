@@ -1,0 +1,301 @@
+-- Owns what a call writes of its jobs: records, queues, marks and counts, batched by key.
+-- May never write what has not changed, or a job twice between two looks at the store.
+
+local Writing = { adds = {}, rems = {}, sums = {}, emptied = {} }
+local tallies, weighs, failures = {}, {}, {}
+
+local function add(place, score, member)
+  local list = Writing.adds[place]
+  if not list then
+    list = {}
+    Writing.adds[place] = list
+  end
+  local at = #list
+  list[at + 1], list[at + 2] = score, member
+end
+
+local function remove(place, member)
+  local list = Writing.rems[place]
+  if not list then
+    list = {}
+    Writing.rems[place] = list
+  end
+  list[#list + 1] = member
+end
+
+local function sum(name, by)
+  Writing.sums[name] = (Writing.sums[name] or 0) + by
+end
+
+local function tally(row, status, by)
+  local counts = tallies[row.line]
+  if not counts then
+    counts = {}
+    tallies[row.line] = counts
+  end
+  counts[status] = (counts[status] or 0) + by
+end
+
+local function countFailure(code, by)
+  failures[code] = (failures[code] or 0) + by
+end
+
+local function weightOf(priority)
+  local ageing = S.ageing
+  if not ageing or priority > ageing.ceiling then return priority * LIMIT.strictWeight end
+  return priority * ageing.everyMs
+end
+
+local function weigh(row, by)
+  if row.weight ~= weightOf(row.priority) then S.unranked = S.unranked + by end
+  local name = string.format('%d %.0f', row.priority, row.weight)
+  weighs[name] = (weighs[name] or 0) + by
+end
+
+local Rank = {}
+
+-- A job begins to live, or does so again: it has the weight that is set.
+function Rank.begin(row)
+  row.weight = weightOf(row.priority)
+  weigh(row, 1)
+end
+
+function Rank.finish(row)
+  weigh(row, -1)
+end
+
+function Rank.renew(row)
+  if row.weight == weightOf(row.priority) then return end
+  weigh(row, -1)
+  Rank.begin(row)
+end
+
+function Rank.isBefore(rank, seq, otherRank, otherSeq)
+  return rank < otherRank or (rank == otherRank and seq < otherSeq)
+end
+
+-- A block is 128 numbers: a walk in order of seq leaves out those in which nobody is left.
+local function countIn(row, by)
+  local block = floor(row.seq / 128)
+  sum(block, by)
+  sum(row.line .. ':' .. block, by)
+end
+
+local function nameIt(row, move)
+  countIn(row, move == add and 1 or -1)
+  if not has(row, SPECIAL) then return end
+  local header = Rows.header(row)
+  local score = row.seq
+  if move == remove then score = row.key end
+  if header.flow then move('f:' .. header.flow, score, row.key) end
+  if header.key then move('k:' .. header.key, score, row.key) end
+end
+
+function Rows.introduce(row)
+  row.isNew = true
+  Rows.hold(row)
+  touch(row)
+  nameIt(row, add)
+end
+
+-- A copy of how it was is kept for the answer.
+function Rows.remove(row)
+  Rows.said(row)
+  Rows.header(row)
+  row.text = Rows.finalText(row)
+  row.isGone = true
+  touch(row)
+  nameIt(row, remove)
+  rows[row.key] = false
+  ids[row.id] = false
+end
+
+function Rows.finalText(row)
+  row.text = nil
+  return Rows.encode(row)
+end
+
+-- The differences between where a job stood and where it stands.
+local function move(row)
+  local key, seq = row.key, row.seq
+  local place, score, mark, wait, held, laned, doomed, suspect, code
+  if not row.isGone then
+    place, score = placeOf(row)
+    mark, wait, held, laned, doomed, suspect = marksOf(row)
+    code = row.code
+  end
+  if place ~= row.place then
+    if row.place then remove(row.place, key) end
+    if place then add(place, score, key) end
+  elseif score ~= row.score then
+    add(place, score, key)
+  end
+  if mark ~= row.mark then
+    if row.mark then remove('st:' .. row.mark, key) end
+    if mark then add('st:' .. mark, seq, key) end
+  end
+  if wait ~= row.wait then
+    if wait then add('waits', wait, key) elseif row.wait then remove('waits', key) end
+  end
+  if held ~= row.held then
+    if row.held then remove(row.held, key) end
+    if held then add(held, row.lease, key) end
+  elseif held and row.heldAt ~= row.lease then
+    add(held, row.lease, key)
+  end
+  if (laned or row.laned) and (laned ~= row.laned or row.ranked ~= row.rank) then
+    local lane = 'w:' .. Rows.header(row).lane
+    if laned then add(lane, row.rank, key) else remove(lane, key) end
+  end
+  if doomed ~= row.doomed then
+    if doomed then add('doomed', seq, key) elseif row.doomed then remove('doomed', key) end
+  end
+  if suspect ~= row.suspect then
+    if suspect then put('HSET', P .. 'suspects', key, suspect)
+    elseif row.suspect then put('HDEL', P .. 'suspects', key) end
+  end
+  if code ~= row.coded then
+    if row.coded then remove('c:' .. row.coded, key) end
+    if code then add('c:' .. code, seq, key) end
+  end
+  row.place, row.score, row.mark, row.wait, row.held = place, score, mark, wait, held
+  row.laned, row.doomed, row.suspect, row.coded = laned, doomed, suspect, code
+  row.heldAt, row.ranked = row.lease, row.rank
+end
+
+-- Which queues and holders there are: whoever leases looks at those, and not at all lines.
+local function register(place, isThere)
+  local kind = string.sub(place, 1, 2)
+  local command = isThere and 'SADD' or 'SREM'
+  if kind == 'r:' or kind == 'rs' then
+    put(command, P .. 'heads', place)
+  elseif kind == 'l:' then
+    put(command, P .. 'held', place)
+  elseif kind == 'h:' then
+    local at = string.find(place, '\0', 1, true)
+    put(command, P .. 'hl:' .. string.sub(place, 3, at - 1), string.sub(place, at + 1))
+  end
+end
+
+local REGISTERED = { ['r:'] = true, ['rs'] = true, ['l:'] = true, ['h:'] = true }
+
+local function writePlaces()
+  for place, members in pairs(Writing.rems) do
+    putAll('ZREM', P .. place, members)
+    if REGISTERED[string.sub(place, 1, 2)] and not Writing.adds[place]
+        and call('EXISTS', P .. place) == 0 then
+      register(place, false)
+    end
+  end
+  for place, members in pairs(Writing.adds) do
+    putAll('ZADD', P .. place, members)
+    if REGISTERED[string.sub(place, 1, 2)] then register(place, true) end
+  end
+  Writing.adds, Writing.rems = {}, {}
+end
+
+local function writeBlocks()
+  for name, by in pairs(Writing.sums) do
+    local count = by == 0 and by or put('HINCRBY', P .. 'bn', name, by)
+    if by ~= 0 and (count == by or count <= 0) then
+      local line, block = string.match(name, '^(%d+):(%d+)$')
+      local key = P .. 'b' .. (line and ':' .. line or '')
+      block = block or name
+      if count > 0 then
+        put('ZADD', key, block, block)
+      else
+        put('ZREM', key, block)
+        put('HDEL', P .. 'bn', name)
+        if line then Writing.emptied[line] = true end
+      end
+    end
+  end
+  Writing.sums = {}
+end
+
+-- A counter that has come to nothing is no counter.
+local function count(key, name, by)
+  if by == 0 then return end
+  if put('HINCRBY', key, name, by) == 0 then put('HDEL', key, name) end
+end
+
+local function writeCounts()
+  for line, counts in pairs(tallies) do
+    for status, by in pairs(counts) do count(P .. 'tally', line .. ':' .. NUMBER[status], by) end
+  end
+  for name, by in pairs(weighs) do count(P .. 'weigh', name, by) end
+  for code, by in pairs(failures) do count(P .. 'failure', code, by) end
+  tallies, weighs, failures = {}, {}, {}
+end
+
+local function writeGone(gone)
+  local keys, names = {}, {}
+  for at, row in ipairs(gone) do keys[at], names[at] = row.key, row.id end
+  putAll('HDEL', P .. 'n', keys)
+  putAll('HDEL', P .. 'j', keys)
+  putAll('HDEL', P .. 'i', names)
+end
+
+local function writeRows()
+  local gone, texts, saids, names = {}, {}, {}, {}
+  local t, s, n = 0, 0, 0
+  for at = 1, dirtyCount do
+    local row = dirty[at]
+    row.dirty = false
+    move(row)
+    if row.isGone then
+      if not row.isOut then gone[#gone + 1] = row end
+      row.isOut = true
+    else
+      row.text = nil
+      row.text = Rows.encode(row)
+      texts[t + 1], texts[t + 2] = row.key, row.text
+      t = t + 2
+      if row.isNew and not row.isKept then
+        row.isKept = true
+        names[n + 1], names[n + 2] = row.id, row.key
+        n = n + 2
+        if row.said ~= '' then
+          saids[s + 1], saids[s + 2] = row.key, row.said
+          s = s + 2
+        end
+      end
+    end
+  end
+  dirty, dirtyCount = {}, 0
+  if #gone > 0 then writeGone(gone) end
+  putAll('HSET', P .. 'n', texts)
+  putAll('HSET', P .. 'j', saids)
+  putAll('HSET', P .. 'i', names)
+end
+
+-- Writes everything in hand, so that the store can be asked about it.
+local function flush()
+  if dirtyCount > 0 then writeRows() end
+  if next(Writing.adds) or next(Writing.rems) then writePlaces() end
+  if next(Writing.sums) then writeBlocks() end
+  if next(tallies) or next(weighs) or next(failures) then writeCounts() end
+end
+
+-- A line whose last job has been forgotten ends with it.
+local function dropLines()
+  for line in pairs(Writing.emptied) do
+    if call('EXISTS', P .. 'b:' .. line) == 0 then
+      local names = Lines.of(tonumber(line))
+      put('HDEL', P .. 'line', line)
+      put('HDEL', P .. 'lineby', names.pool .. '\0' .. names.type)
+    end
+  end
+end
+
+-- The end of a call that may write. `build` makes the answer, once everything is written.
+local function finish(build)
+  flush()
+  dropLines()
+  Log.write()
+  local hinted = hint()
+  saveState()
+  if hinted then put('PUBLISH', P .. 'hint', hinted) end
+  local answer = build()
+  return pack({ linesInHand(), hinted, told(), now, answer })
+end
