@@ -3,7 +3,7 @@
 
 import type { BreakerState } from '../../core/breaker.ts'
 import { freeAt, type RateTerms } from '../../core/gcra.ts'
-import { type JobStatus, STATUSES, type StoredJob } from '../../core/job.ts'
+import { type JobStatus, type NewJob, STATUSES, type StoredJob } from '../../core/job.ts'
 import { shownAs } from '../../core/quorum.ts'
 import type { Ageing } from '../../core/rank.ts'
 import {
@@ -51,7 +51,14 @@ export function readInserted(
     reader.list()
     return { status: reader.text(), what: reader.value() as unknown[] }
   })
-  const jobs = readJobs(reader, sharing)
+  // Who was added by this call, by id: the server does not say again what it was.
+  const added = new Map<string, NewJob>()
+  for (const [at, { status, what }] of said.entries()) {
+    for (const [place, job] of (groups[at]?.jobs ?? []).entries()) {
+      if (status === 'done' && what[place] === true) added.set(job.id, job)
+    }
+  }
+  const jobs = readJobs(reader, { ...sharing, added: (id) => added.get(id) })
   let next = 0
   return said.map(({ status, what }, at): InsertAnswer => {
     if (status === 'stale') return { status }

@@ -90,15 +90,14 @@ export class RedisStore implements Store {
   ): Promise<Told<readonly InsertAnswer[]>> {
     const ask = insertAsk(groups, (terms) => this.#connection.packTerms(terms))
     return this.#write('insert', tell, ask, (reader, sharing) => {
-      return readInserted(reader, { ...sharing, added: addedBy(groups) }, groups)
+      return readInserted(reader, sharing, groups)
     })
   }
 
   async replace(group: ReplaceGroup, tell: boolean): Promise<Told<InsertAnswer>> {
     const ask = replaceAsk(group, (terms) => this.#connection.packTerms(terms))
     return this.#write('replace', tell, ask, (reader, sharing) => {
-      const answers = readInserted(reader, { ...sharing, added: addedBy([group]) }, [group])
-      return answers[0] as InsertAnswer
+      return readInserted(reader, sharing, [group])[0] as InsertAnswer
     })
   }
 
@@ -282,10 +281,4 @@ export class RedisStore implements Store {
     }
     return { value: read(reader, sharing, now), events, hint, now }
   }
-}
-
-/** What groups have brought along, by id: the server does not say it again. */
-function addedBy(groups: readonly Pick<InsertGroup, 'jobs'>[]) {
-  const byId = new Map(groups.flatMap(({ jobs }) => jobs.map((job) => [job.id, job] as const)))
-  return (id: string) => byId.get(id)
 }

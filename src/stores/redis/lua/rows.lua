@@ -71,6 +71,12 @@ function Lines.all(pool)
   return found
 end
 
+local Rank = {}
+
+function Rank.isBefore(rank, seq, otherRank, otherSeq)
+  return rank < otherRank or (rank == otherRank and seq < otherSeq)
+end
+
 local function isSuspect(row)
   return row.lost - (row.lostBefore or 0) >= LIMIT.suspectLosses
 end

@@ -32,14 +32,16 @@ local function budgetedBefore()
   local again = row.again or 0
   if row.status ~= 'pending' or not S.budget or again == 0 or row.availableAt > now then return -1 end
   local before = Read.before('again', row.rank, row.key, LIMIT.position)
-  local keys = call('ZRANGEBYSCORE', P .. 'due:1', '-inf', now, 'LIMIT', 0, LIMIT.chunk)
-  Rows.load(keys)
-  for _, key in ipairs(keys) do
-    local other = Rows.byKey(key)
-    if other.rank < row.rank or (other.rank == row.rank and other.seq < row.seq) then
-      before = before + 1
+  local offset, keys = 0, {}
+  repeat
+    keys = call('ZRANGEBYSCORE', P .. 'due:1', '-inf', now, 'LIMIT', offset, LIMIT.chunk)
+    offset = offset + LIMIT.chunk
+    Rows.load(keys)
+    for _, key in ipairs(keys) do
+      local other = Rows.byKey(key)
+      if Rank.isBefore(other.rank, other.seq, row.rank, row.seq) then before = before + 1 end
     end
-  end
+  until before >= LIMIT.position or #keys < LIMIT.chunk
   return min(before, LIMIT.position)
 end
 

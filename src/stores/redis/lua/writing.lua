@@ -52,8 +52,6 @@ local function weigh(row, by)
   weighs[name] = (weighs[name] or 0) + by
 end
 
-local Rank = {}
-
 -- A job begins to live, or does so again: it has the weight that is set.
 function Rank.begin(row)
   row.weight = weightOf(row.priority)
@@ -68,10 +66,6 @@ function Rank.renew(row)
   if row.weight == weightOf(row.priority) then return end
   weigh(row, -1)
   Rank.begin(row)
-end
-
-function Rank.isBefore(rank, seq, otherRank, otherSeq)
-  return rank < otherRank or (rank == otherRank and seq < otherSeq)
 end
 
 -- A block is 128 numbers: a walk in order of seq leaves out those in which nobody is left.
