@@ -22,6 +22,9 @@ import { isSuspect } from '../../core/suspect.ts'
 import { LIMITS } from '../../store/limits.ts'
 import type {
   Counted,
+  ExtendAnswer,
+  ExtendAsk,
+  Extended,
   InsertAnswer,
   InsertGroup,
   LeaseAnswer,
@@ -32,11 +35,8 @@ import type {
   Standing,
   StatusCounts,
   WorkerInfo,
-  ExtendAnswer,
-  ExtendAsk,
-  Extended,
 } from '../../store/store.ts'
-import { Reader, unpack } from './pack.ts'
+import { type Reader, unpack } from './pack.ts'
 import { readJobs, type Sharing } from './rows.ts'
 
 type Counts = Record<JobStatus, number>
@@ -160,7 +160,11 @@ interface KeptPool {
   readonly start: PoolTerms
   readonly operator: PoolTerms
   readonly tat: number
-  readonly breaker?: { readonly state: BreakerState; readonly openUntil: number; readonly probing: boolean }
+  readonly breaker?: {
+    readonly state: BreakerState
+    readonly openUntil: number
+    readonly probing: boolean
+  }
 }
 
 const NO_POOL: KeptPool = { start: {}, operator: {}, tat: 0 }
@@ -202,7 +206,10 @@ export function readSettings(reader: Reader): StoredSettings {
 }
 
 function settingOf(setting: TypeSetting): TypeSetting {
-  const { concurrency, maxLost } = setting as { concurrency: number | false; maxLost: number | false }
+  const { concurrency, maxLost } = setting as {
+    concurrency: number | false
+    maxLost: number | false
+  }
   return {
     ...plain(setting),
     concurrency: concurrency === false ? null : concurrency,
@@ -285,12 +292,7 @@ function addTo(all: Counts, more: StatusCounts): void {
   for (const status of STATUSES) all[status] += more[status]
 }
 
-function stateOf(
-  kept: KeptPool,
-  states: StatusCounts,
-  running: number,
-  now: number,
-): PoolState {
+function stateOf(kept: KeptPool, states: StatusCounts, running: number, now: number): PoolState {
   const rules: PoolRules = poolRules(kept.start, kept.operator)
   const { breaker } = kept
   const rateAt = rules.rate === null ? 0 : freeAt(rules.rate, kept.tat)

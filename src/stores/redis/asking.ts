@@ -1,9 +1,11 @@
 // Owns the arguments of scripts: what the port was asked, as lists that the scripts read.
 // May never leave out what a rule needs, or say a text twice where a number does.
 
-import type { NewJob, Terms } from '../../core/job.ts'
+import type { Move, NewJob, Terms } from '../../core/job.ts'
+import { STATUSES } from '../../core/job.ts'
 import type { PoolTermsChange, Schedule, TypeChange } from '../../core/settings.ts'
 import { DEFAULT_TYPE } from '../../core/terms.ts'
+import { LIMITS } from '../../store/limits.ts'
 import type {
   Change,
   ExtendAsk,
@@ -12,9 +14,6 @@ import type {
   ReplaceGroup,
   WorkerBeat,
 } from '../../store/store.ts'
-import type { Move } from '../../core/job.ts'
-import { STATUSES } from '../../core/job.ts'
-import { LIMITS } from '../../store/limits.ts'
 import { type Packable, pack } from './pack.ts'
 import { flagsOf, packSaid } from './rows.ts'
 
@@ -144,7 +143,8 @@ export function changesAsk(changes: readonly Change[]): Ask {
 }
 
 function changeAsk(change: Change): Ask {
-  if ('pool' in change) return { kind: 'pool', pool: change.pool, by: change.by, ...termsAsk(change.terms) }
+  if ('pool' in change)
+    return { kind: 'pool', pool: change.pool, by: change.by, ...termsAsk(change.terms) }
   if ('type' in change) return { kind: 'type', type: change.type, ...typeAsk(change.setting) }
   if ('ageing' in change) return { kind: 'ageing', ageing: asked(change.ageing) }
   if ('budget' in change) return { kind: 'budget', budget: asked(change.budget) }

@@ -68,12 +68,10 @@ export class Connection {
     const arg = pack(ask)
     const client = await this.client()
     try {
-      return (await client
-        .evalshaBuffer(script.sha, 1, key, arg)
-        .catch((error: unknown) => {
-          if (!String(error).includes('NOSCRIPT')) throw error
-          return client.evalBuffer(script.text, 1, key, arg)
-        })) as Buffer
+      return (await client.evalshaBuffer(script.sha, 1, key, arg).catch((error: unknown) => {
+        if (!String(error).includes('NOSCRIPT')) throw error
+        return client.evalBuffer(script.text, 1, key, arg)
+      })) as Buffer
     } catch (error) {
       const [, version] = /AXVERSION (\d+)/.exec(String(error)) ?? []
       if (version !== undefined) throw writtenByLater(this.address, version, VERSION)
@@ -135,11 +133,9 @@ export class Connection {
   async learnTerms(numbers: readonly number[]): Promise<void> {
     const client = await this.client()
     const key = keyOf(this.prefix, 'terms')
-    const found = (await client
-      .callBuffer('HMGET', key, ...numbers)
-      .catch((error: unknown) => {
-        throw told(error, this.address, false)
-      })) as (Buffer | null)[]
+    const found = (await client.callBuffer('HMGET', key, ...numbers).catch((error: unknown) => {
+      throw told(error, this.address, false)
+    })) as (Buffer | null)[]
     if (this.#terms.size >= MOST_KNOWN) this.#terms.clear()
     for (const [at, number] of numbers.entries()) {
       const packed = found[at]

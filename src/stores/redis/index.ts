@@ -60,10 +60,7 @@ const MAX_WAIT_MS = 60_000
  * Refuses with `INVALID_OPTION`, or, when it is opened and cannot be used, with
  * `STORE_UNAVAILABLE` and a message that says what to do.
  */
-export function redisStore(
-  urlOrClient: string | RedisClient,
-  options: RedisOptions = {},
-): Store {
+export function redisStore(urlOrClient: string | RedisClient, options: RedisOptions = {}): Store {
   plain('options of redisStore', options)
   refuseUnknown('redisStore', options, OPTIONS)
   const { prefix = DEFAULT_PREFIX, waitReplicas = 0, waitAof = 0, waitMs = 1_000, now } = options

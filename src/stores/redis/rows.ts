@@ -106,7 +106,16 @@ function readSaid(bytes: Buffer, flags: number): Said {
     const id = reader.text()
     return { id, on: reader.number() === 1 ? 'end' : 'success' }
   })
-  return { key, keyForMs, lane, flow, enqueueTimeoutMs, depMode, deps, payload: payloadIn(reader.rest()) }
+  return {
+    key,
+    keyForMs,
+    lane,
+    flow,
+    enqueueTimeoutMs,
+    depMode,
+    deps,
+    payload: payloadIn(reader.rest()),
+  }
 }
 
 function saidOf(job: NewJob): Said {
@@ -173,7 +182,12 @@ export function readJobs(reader: Reader, sharing: Sharing): StoredJob[] {
   })
 }
 
-function readJob(seq: number, said: Buffer | undefined, bytes: Buffer, sharing: Sharing): StoredJob {
+function readJob(
+  seq: number,
+  said: Buffer | undefined,
+  bytes: Buffer,
+  sharing: Sharing,
+): StoredJob {
   const r = new Reader(bytes)
   const id = r.text()
   const { pool, type } = sharing.lineOf(r.number())
@@ -275,15 +289,10 @@ const WIDTH = 7
 function attemptsIn(flat: readonly unknown[] = [], createdAt: number): Attempt[] {
   const attempts: Attempt[] = []
   for (let at = 0; at < flat.length; at += WIDTH) {
-    const [attempt, since, queuedMs, worker, callMs, outcome, code] = flat.slice(at, at + WIDTH) as [
-      number,
-      number,
-      number,
-      string,
-      number,
-      Outcome | false,
-      string | false,
-    ]
+    const [attempt, since, queuedMs, worker, callMs, outcome, code] = flat.slice(
+      at,
+      at + WIDTH,
+    ) as [number, number, number, string, number, Outcome | false, string | false]
     attempts.push({
       attempt,
       startedAt: createdAt + since,

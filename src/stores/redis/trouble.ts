@@ -6,7 +6,7 @@ import { AxError, isAxError } from '../../core/errors.ts'
 /** By the first word of what the server says: what to do, and whether asking again may help. */
 const SAID: Readonly<Record<string, readonly [remedy: string, retryable: boolean]>> = {
   WRONGTYPE: [
-    'a key of this prefix holds something that is not ax’s. Give the store a prefix of its own.',
+    'a key of this prefix is used by something else. Give the store a prefix of its own.',
     false,
   ],
   OOM: [
@@ -27,16 +27,22 @@ const SAID: Readonly<Record<string, readonly [remedy: string, retryable: boolean
     true,
   ],
   BUSY: [
-    'somebody’s script has been running for too long, and the server does nothing else. End it ' +
+    'a script has been running for too long, and the server does nothing else meanwhile. End it ' +
       'with SCRIPT KILL.',
     true,
   ],
   NOREPLICAS: ['fewer replicas are in reach than min-replicas-to-write asks for.', true],
-  MISCONF: ['the server cannot save its data and refuses to write: see its log and its disk.', true],
+  MISCONF: [
+    'the server cannot save its data and refuses to write: see its log and its disk.',
+    true,
+  ],
   NOAUTH: ['the server wants a password: redis://:PASSWORD@HOST:PORT.', false],
   WRONGPASS: ['the server does not take this user and password.', false],
   NOPERM: ['the user may not run what ax needs: scripts, and all keys of the prefix.', false],
-  MOVED: ['this is a node of a cluster. Hand in a client of the cluster: new Redis.Cluster.', false],
+  MOVED: [
+    'this is a node of a cluster. Hand in a client of the cluster: new Redis.Cluster.',
+    false,
+  ],
 }
 
 /** What went wrong with a call, as a caller sees it. */

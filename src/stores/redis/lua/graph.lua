@@ -25,7 +25,8 @@ local function edgesTo(id, state, after, limit)
   end
   for at, member in ipairs(found) do
     local seq, place, on = struct.unpack('>I6I3B', member)
-    found[at] = { key = string.sub(member, 1, 6), member = member, seq = seq, place = place, on = on }
+    local key = string.sub(member, 1, 6)
+    found[at] = { key = key, member = member, seq = seq, place = place, on = on }
   end
   return found
 end
@@ -119,7 +120,9 @@ local function surveyOf(row, states)
       if needs > 0 and open < needs then doomedBy = doomedBy or names[at] end
     end
   end
-  return { states = found, before = states, needs = needs, open = open, dead = dead, doomedBy = doomedBy }
+  return {
+    states = found, before = states, needs = needs, open = open, dead = dead, doomedBy = doomedBy,
+  }
 end
 
 function Graph.statesOf(row)

@@ -33,7 +33,8 @@ function parts.keys(cursor)
   for at = 1, #scan[2], 2 do
     local owner, free = string.sub(scan[2][at + 1], 1, 6), tonumber(string.sub(scan[2][at + 1], 7))
     local row = Rows.byKey(owner)
-    local isRight = row and (free > 0 and row.status == 'success' or free == 0 and not ENDED[row.status])
+    local isRight = row and free == 0 and not ENDED[row.status]
+    if free > 0 then isRight = row and row.status == 'success' end
     if not isRight then
       found[#found + 1] = { scan[2][at], row and row.id or false, (struct.unpack('>I6', owner)) }
     end

@@ -121,7 +121,9 @@ function Loops.find(jobs)
     local job, found = group[id], {}
     local deps = job and job.header.deps or {}
     for at = 1, #deps, 2 do
-      if group[deps[at]] or look(deps[at], deps[at + 1]) ~= 's' then found[#found + 1] = deps[at] end
+      if group[deps[at]] or look(deps[at], deps[at + 1]) ~= 's' then
+        found[#found + 1] = deps[at]
+      end
     end
     return found
   end

@@ -228,7 +228,9 @@ function Rows.said(row)
 end
 
 local NO_DEPS = {}
-local PLAIN = { key = false, keyForMs = 0, lane = false, patience = 0, depMode = 'all', deps = NO_DEPS }
+local PLAIN = {
+  key = false, keyForMs = 0, lane = false, patience = 0, depMode = 'all', deps = NO_DEPS,
+}
 
 function Rows.header(row)
   local known = row.header

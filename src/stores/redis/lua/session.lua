@@ -84,7 +84,9 @@ local function isSmaller(a, b)
 end
 
 -- What the call will hint at.
-local signs = { ready = false, overdue = false, settings = false, ended = {}, holders = {}, room = {} }
+local signs = {
+  ready = false, overdue = false, settings = false, ended = {}, holders = {}, room = {},
+}
 
 local Log = { runs = {}, count = 0, batches = {} }
 

@@ -30,7 +30,8 @@ end
 -- Retries that the budget lets out before this one; -1 if it is not the budget that holds it.
 local function budgetedBefore()
   local again = row.again or 0
-  if row.status ~= 'pending' or not S.budget or again == 0 or row.availableAt > now then return -1 end
+  if row.status ~= 'pending' or not S.budget or again == 0 then return -1 end
+  if row.availableAt > now then return -1 end
   local before = Read.before('again', row.rank, row.key, LIMIT.position)
   local offset, keys = 0, {}
   repeat
