@@ -60,10 +60,11 @@ function jobsAsk(jobs: readonly NewJob[], shared: Shared): Packable {
 }
 
 function groupAsk(group: InsertGroup, shared: Shared): Ask {
-  const { jobs, fence, tick, unknownDeps } = group
+  const { jobs, fence, tick, behind = [], unknownDeps } = group
   return {
     jobs: jobsAsk(jobs, shared),
     reject: unknownDeps === 'reject',
+    ...(behind.length === 0 ? {} : { behind: [...behind] }),
     ...(fence === undefined ? {} : { fence: [fence.id, fence.lease] }),
     ...(tick === undefined
       ? {}

@@ -131,7 +131,7 @@ local function planOf(group, needsNoRoom)
     return nil, { { first, 'cycle', path } }
   end
   if needsNoRoom or S.bounds == 0 then return plan end
-  refusals = Room.refuse(plan.fresh)
+  refusals = Room.refuse(plan.fresh, group.behind or {})
   if #refusals > 0 then return nil, refusals end
   return plan
 end

@@ -84,12 +84,15 @@ local function claimsOf(fresh)
   return order
 end
 
--- The refusal of one pool, and the places that its group would need; nil if there is room.
-local function judge(claim)
+-- The refusal of one pool, and the places that its group would need, if these are not there; nil
+-- if there is room. Of a pool that it comes behind others in, free places are for those.
+local function judge(claim, isBehind)
   local rules = Pools.get(claim.pool).rules
   local most, jobs = rules.maxQueue, claim.jobs
   if most == NEVER then return nil end
-  local room = max(0, most - Pools.queuedOf(claim.pool) + claim.yielded)
+  local free = most - Pools.queuedOf(claim.pool)
+  local room = max(0, (isBehind and rules.overflow == 'wait' and min(0, free) or free)
+    + claim.yielded)
   local last, first = -1, nil
   for at, each in ipairs(jobs) do
     if not each.awaited then
@@ -99,17 +102,20 @@ local function judge(claim)
   end
   if last < room then return nil end
   local refusal = { first or 0, 'full', claim.pool, most, rules.overflow, last >= most }
-  return refusal, max(1, last + 1 - claim.yielded)
+  local isFull = last >= free + claim.yielded
+  return refusal, isFull and max(1, last + 1 - claim.yielded) or nil
 end
 
 -- Why a group has to stay out: one refusal for each pool in which it finds no room, in order.
-function Room.refuse(fresh)
-  local refusals, wants, mayWait = {}, {}, true
+-- `behind`: pools in which others wait for the free places.
+function Room.refuse(fresh, behind)
+  local refusals, wants, mayWait, lines = {}, {}, true, {}
+  for _, pool in ipairs(behind) do lines[pool] = true end
   for _, claim in ipairs(claimsOf(fresh)) do
-    local refusal, places = judge(claim)
+    local refusal, places = judge(claim, lines[claim.pool])
     if refusal then
       refusals[#refusals + 1] = refusal
-      wants[#wants + 1] = { Pools.get(claim.pool), places }
+      if places then wants[#wants + 1] = { Pools.get(claim.pool), places } end
       if refusal[5] ~= 'wait' or refusal[6] then mayWait = false end
     end
   end

@@ -16,10 +16,10 @@ local function write(name, row)
 end
 
 local function isSame(a, b)
-  return a[1] == b[1] and a[2] == b[2] and a[4] == b[4]
+  return a[1] == b[1] and a[2] == b[2]
 end
 
--- A row, or false to take it away. What says the same of the same job keeps its instant.
+-- A row, or false to take it away. With the same cron and zone it keeps its instant.
 function Timetable.set(name, row)
   if not row then
     put('HDEL', P .. 'schedule', name)
@@ -34,7 +34,8 @@ end
 -- Whether the row is there, says the same, and has not moved on from this instant.
 function Timetable.stands(tick)
   local row = scheduleBy(tick.name)
-  return row and row[5] == tick.at and isSame(row, tick.row) and row[3] == tick.row[3]
+  return row and row[5] == tick.at and isSame(row, tick.row)
+    and row[3] == tick.row[3] and row[4] == tick.row[4]
 end
 
 function Timetable.moveOn(name, nextAt)
