@@ -93,6 +93,8 @@ export function toInput(flow: Flow, job: FlowJob, run: RunRef): JobInput {
   const { backoff, key, ...settings } = job.settings
   return {
     ...settings,
+    // Said also where it is none: a type of that name may have had some when the file was another.
+    retries: settings.retries ?? 0,
     // Keys are unique in a store, and those of a flow in the flow.
     ...(key === undefined ? {} : { key: `${flow.name}/${key}` }),
     ...(backoff === undefined || typeof backoff === 'function' ? {} : { backoff }),

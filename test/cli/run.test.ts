@@ -349,6 +349,18 @@ describe('a module', () => {
     expect(jobs.a).toMatchObject({ state: 'success', result: 3 })
   })
 
+  it('retries as the file says now, whatever it said when it was another', async () => {
+    const flowOf = (more: string) => `import { appendFileSync } from 'node:fs'
+      export default { jobs: { a: {
+        run() { appendFileSync('starts.txt', 'x'); throw new Error('no') }, ${more}
+      } } }`
+    const folder = inFolder({ 'flow.mjs': flowOf('retries: 2, backoff: () => 1') })
+    await ax(['run', 'flow.mjs'], folder)
+    writeFileSync(join(folder, 'flow.mjs'), flowOf(''))
+    await ax(['run', 'flow.mjs', '--fresh'], folder)
+    expect(readFileSync(join(folder, 'starts.txt'), 'utf8')).toHaveLength(3 + 1)
+  })
+
   it('may submit further jobs, which are part of the run', async () => {
     const { report } = await reportOf(
       `export default { jobs: { split: { run: async ({ submit }) => {
