@@ -179,18 +179,17 @@ const SCHEDULE_CASES: readonly Case[] = [
       const set = async (over: Partial<Schedule>) => {
         await store.configure({ schedule: 's', row: row('s', over) })
         const { schedules } = await store.settings()
-        return [schedules[0]?.nextAt, schedules[0]?.missed]
+        return [schedules[0]?.nextAt, schedules[0]?.missed, schedules[0]?.template]
       }
-      expect(await set({ nextAt: 10 })).toEqual([10, 'one'])
-      expect(await set({ nextAt: 20, missed: 'all' })).toEqual([10, 'all'])
-      expect(await set({ nextAt: 30, cron: '5 * * * *' })).toEqual([30, 'one'])
-      expect(await set({ nextAt: 40, cron: '5 * * * *', timeZone: null })).toEqual([40, 'one'])
-      expect(await set({ nextAt: 50, cron: '5 * * * *', timeZone: null, template: '[]' })).toEqual([
-        40,
-        'one',
-      ])
+      const { template } = row('s')
+      expect(await set({ nextAt: 10 })).toEqual([10, 'one', template])
+      expect(await set({ nextAt: 20, missed: 'all' })).toEqual([10, 'all', template])
+      expect(await set({ nextAt: 30, template: '[]' })).toEqual([10, 'one', '[]'])
+      const other = { cron: '5 * * * *', template }
+      expect(await set({ nextAt: 40, ...other })).toEqual([40, 'one', template])
+      expect(await set({ nextAt: 50, ...other, timeZone: null })).toEqual([50, 'one', template])
       await store.configure({ schedule: 's', row: null })
-      expect(await set({ nextAt: 60, template: '[]' })).toEqual([60, 'one'])
+      expect(await set({ nextAt: 60, ...other, timeZone: null })).toEqual([60, 'one', template])
     },
   },
   {

@@ -24,8 +24,8 @@ export class Timetable {
   }
 
   /**
-   * A row, or null to take it away. What says the same of the same job keeps its instant. Answers
-   * the instant; Infinity without a row.
+   * A row, or null to take it away. What comes at the same instants keeps its own, whatever its
+   * job. Answers the instant; Infinity without a row.
    */
   set(name: string, row: Schedule | null): number {
     const entry = this.#entries.get(name)

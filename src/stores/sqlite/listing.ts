@@ -45,7 +45,8 @@ export function list({ session }: Board, query: ListQuery): ListPage {
 function read(session: Session, { table, from, seq, where }: Way, query: ListQuery, limit: number) {
   const all = [...where, ...rangeOf(session, seq, query)]
   const conditions = all.map((each) => each.sql).join(' AND ')
-  const sql = `SELECT ${PACKED[table]} AS packed FROM ${from} WHERE ${conditions} ORDER BY ${seq} LIMIT ?`
+  const sql = `SELECT ${PACKED[table]} AS packed FROM ${from} WHERE ${conditions}
+    ORDER BY ${seq} LIMIT ?`
   const values = all.flatMap((each) => each.values)
   return session.connection
     .statement(sql)

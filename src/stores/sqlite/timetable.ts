@@ -36,7 +36,7 @@ export function dueSchedules(
   return { rows: rows.slice(0, limit), nextAt: rows[limit]?.nextAt ?? later }
 }
 
-/** A row, or null to take it away. What says the same of the same job keeps its instant. */
+/** A row, or null to take it away. What comes at the same instants keeps its own. */
 export function setSchedule(board: Board, name: string, row: Schedule | null): void {
   const { session } = board
   if (row === null) session.run('removeSchedule', name)
