@@ -10,7 +10,7 @@ const SAID: Readonly<Record<string, readonly [remedy: string, retryable: boolean
     false,
   ],
   OOM: [
-    'the server has no memory left (maxmemory), and nothing of this call was stored. Give it more, ' +
+    'the server has no memory left (maxmemory); nothing of this call was stored. Give it more, ' +
       'or forget finished jobs sooner; its policy has to be noeviction.',
     true,
   ],
