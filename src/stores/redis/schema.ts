@@ -25,9 +25,10 @@ const MAX_PREFIX = 200
  * Where jobs stand, sorted sets by score:
  * - `r:LINE`, `rs:LINE` ready ones, suspects apart, by rank · `heads` those that are not empty
  * - `due:0`, `due:1` pending ones and retries, by instant · `again` what the budget holds, by rank
- * - `l:LINE` leases and holds by deadline · `held` those that are not empty
- * - `h:HOLDER LINE` the same of one worker by lease number (a NUL between) · `hl:HOLDER` its lines
- * - `waits` deadlines of those that wait · `past` retentions · `st:STATE` rare states, by seq
+ * - `l:LINE` leases and holds, a set · `held` those that are not empty
+ * - `h:HOLDER LINE` the same of one worker (a NUL between) · `hl:HOLDER` its lines
+ * - `waits` deadlines of those that wait · `st:STATE` rare states, by seq
+ * - `ends` of leases, `past` of retentions: by instant, as many jobs in one member as share it
  * - `w:LANE` who waits for a lane, by rank · `doomed` · `suspects` job to holder
  * - `f:FLOW`, `k:KEY`, `c:CODE` for listings, by seq
  *

@@ -28,7 +28,7 @@ const PIECES = {
   insert: [...ADDING, 'insert'],
   replace: [...ADDING, 'replace'],
   lease: [...RULES, 'pick', 'lease'],
-  overdue: [...RULES, 'timetable', 'walk', 'overdue'],
+  overdue: [...RULES, 'timetable', 'walk', 'terms', 'overdue'],
   apply: [...RULES, 'moves', 'apply'],
   extend: [...RULES, 'moves', 'extend'],
   configure: [...RULES, 'timetable', 'configure'],
@@ -41,7 +41,7 @@ const PIECES = {
   events: [...CORE, 'events'],
   settings: [...CORE, 'settings'],
   workers: [...CORE, 'reading', 'workers'],
-  inspect: [...LOOKS, 'inspect'],
+  inspect: [...LOOKS, 'terms', 'inspect'],
 } as const
 
 export type ScriptName = keyof typeof PIECES

@@ -1,9 +1,9 @@
 -- Owns the call `count`: what is counted as jobs move, and who holds what.
 -- May never look at a job that nobody holds.
 
-local numbers, held = {}, {}
+local held = {}
 for _, place in ipairs(call('SMEMBERS', P .. 'held')) do
-  for _, key in ipairs(call('ZRANGE', P .. place, 0, -1)) do held[#held + 1] = key end
+  for _, key in ipairs(call('SMEMBERS', P .. place)) do held[#held + 1] = key end
 end
 Rows.load(held)
 for at, key in ipairs(held) do held[at] = Rows.byKey(key) end

@@ -28,17 +28,15 @@ end
 local unheard = {}
 for _, line in ipairs(call('SMEMBERS', P .. 'hl:' .. ask.holder)) do
   local place = P .. 'h:' .. ask.holder .. '\0' .. line
-  local found = call('ZRANGEBYSCORE', place, '-inf', ask.upTo, 'WITHSCORES')
-  for at = 1, #found, 2 do
-    local number = tonumber(found[at + 1])
-    if not listed[number] then unheard[#unheard + 1] = { number, found[at] } end
+  local keys = call('SMEMBERS', place)
+  Rows.load(keys)
+  for _, key in ipairs(keys) do
+    local row = Rows.byKey(key)
+    if row.lease <= ask.upTo and not listed[row.lease] then unheard[#unheard + 1] = row end
   end
 end
-table.sort(unheard, function(a, b) return a[1] < b[1] end)
-for _, each in ipairs(unheard) do
-  local row = Rows.byKey(each[2])
-  if row and row.lease == each[1] then giveBack(row) end
-end
+table.sort(unheard, function(a, b) return a.lease < b.lease end)
+for _, row in ipairs(unheard) do giveBack(row) end
 Pools.takeRoom()
 
 return finish(function()

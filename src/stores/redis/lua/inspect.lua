@@ -44,12 +44,8 @@ end
 
 function parts.expired()
   local late = {}
-  for _, place in ipairs(call('SMEMBERS', P .. 'held')) do
-    local found = call('ZRANGEBYSCORE', P .. place, '(0', now, 'LIMIT', 0, LIMIT.page)
-    for _, key in ipairs(found) do late[#late + 1] = key end
-  end
-  Rows.load(late)
-  for at, key in ipairs(late) do late[at] = Rows.byKey(key) end
+  Terms.late('ends', LIMIT.page, late)
+  for at, each in ipairs(late) do late[at] = Rows.byKey(each[1]) end
   table.sort(late, function(a, b)
     if a.deadline ~= b.deadline then return a.deadline < b.deadline end
     return a.seq < b.seq
@@ -65,7 +61,9 @@ local function faultOf(row)
     local what = isHeld and 'with the lease of a running job' or 'without a lease'
     return row.id .. ' is ' .. row.status .. ', ' .. what
   end
-  if row.place and not call('ZSCORE', P .. row.place, row.key) then
+  local command = row.lease > 0 and 'SISMEMBER' or 'ZSCORE'
+  local found = row.place and call(command, P .. row.place, row.key)
+  if row.place and (not found or found == 0) then
     return row.id .. ' is ' .. row.status .. ', and in no queue'
   end
   if call('HGET', P .. 'i', row.id) ~= row.key then return row.id .. ' is not found by its id' end

@@ -13,12 +13,20 @@ local function indexed(place)
   end
 end
 
--- Of queues that are in another order, and are few.
-local function gathered(places)
+local function membersOf(key)
+  return call('SMEMBERS', key)
+end
+
+local function rangeOf(key)
+  return call('ZRANGE', key, 0, -1)
+end
+
+-- Of queues that are in another order, or in none, and are few.
+local function gathered(places, members)
   return function(after)
     local keys = {}
     for _, place in ipairs(places) do
-      for _, key in ipairs(call('ZRANGE', P .. place, 0, -1)) do
+      for _, key in ipairs(members(P .. place)) do
         if (struct.unpack('>I6', key)) > after then keys[#keys + 1] = key end
       end
     end
@@ -52,11 +60,11 @@ local function byStatus()
   for status in pairs(MARKED) do
     if asked[status] then sources[#sources + 1] = indexed('st:' .. status) end
   end
-  if asked.running then sources[#sources + 1] = gathered(call('SMEMBERS', P .. 'held')) end
+  if asked.running then sources[#sources + 1] = gathered(call('SMEMBERS', P .. 'held'), membersOf) end
   if asked.ready then
     local places, total = readyPlaces()
     if total > FEW_READY then return nil end
-    sources[#sources + 1] = gathered(places)
+    sources[#sources + 1] = gathered(places, rangeOf)
   end
   return sources
 end

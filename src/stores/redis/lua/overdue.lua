@@ -67,7 +67,7 @@ local function collect(late, place, limit)
   end
 end
 
-local function firstOf(place)
+local function firstWait(place)
   local first = call('ZRANGEBYSCORE', P .. place, '(0', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   return tonumber(first[2]) or NEVER
 end
@@ -79,10 +79,10 @@ local oldestAt = pruneLog(now - ask.keepLogMs)
 flush()
 
 local limit = min(ask.limit, LIMIT.moves)
-local held, late = call('SMEMBERS', P .. 'held'), {}
+local late = {}
 collect(late, 'waits', limit)
-collect(late, 'past', limit)
-for _, place in ipairs(held) do collect(late, place, limit) end
+local sawAll = Terms.late('ends', limit, late)
+sawAll = Terms.late('past', limit, late) and sawAll
 table.sort(late, function(a, b)
   if a[2] ~= b[2] then return a[2] < b[2] end
   return isSmaller(a[1], b[1])
@@ -94,9 +94,8 @@ Rows.load(keys)
 for at, key in ipairs(keys) do jobs[at] = Rows.byKey(key) end
 
 local schedules, nextSchedule = Timetable.due(limit)
-S.waitAt = min(firstOf('waits'), nextSchedule)
-S.quietAt = firstOf('past')
-for _, place in ipairs(held) do S.quietAt = min(S.quietAt, firstOf(place)) end
+S.waitAt = min(firstWait('waits'), nextSchedule)
+S.quietAt = min(Terms.first('ends'), Terms.first('past'))
 local nextPrune = oldestAt + ask.keepLogMs + 1
 local isFull = #jobs == limit or #schedules == limit
 local isUnfinished = call('EXISTS', P .. 'fans') == 1 or S.unranked > 0
@@ -105,6 +104,6 @@ Pools.takeRoom()
 return finish(function()
   return {
     jobsOf(jobs), schedules, S.waitAt, min(S.quietAt, nextPrune),
-    isUnfinished or isFull or nextPrune <= now,
+    isUnfinished or isFull or not sawAll or nextPrune <= now,
   }
 end)

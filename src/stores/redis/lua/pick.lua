@@ -11,7 +11,7 @@ end
 function Slots.read()
   for _, place in ipairs(call('SMEMBERS', P .. 'held')) do
     local line = tonumber(string.sub(place, 3))
-    local names, used = Lines.of(line), call('ZCARD', P .. place)
+    local names, used = Lines.of(line), call('SCARD', P .. place)
     Slots.lines[#Slots.lines + 1] = line
     increase(Slots.pools, names.pool, used)
     increase(Slots.types, names.type, used)
@@ -29,7 +29,7 @@ function Slots.ofShare(pool, holder)
     shares = {}
     Slots.shares[holder] = shares
     for _, line in ipairs(call('SMEMBERS', P .. 'hl:' .. holder)) do
-      local used = call('ZCARD', P .. 'h:' .. holder .. '\0' .. line)
+      local used = call('SCARD', P .. 'h:' .. holder .. '\0' .. line)
       increase(shares, Lines.of(tonumber(line)).pool, used)
     end
   end
@@ -152,7 +152,7 @@ local function heldIn(pool, lease)
   local held = {}
   for _, line in ipairs(Slots.lines) do
     if Lines.of(line).pool == pool then
-      local keys = call('ZRANGE', P .. 'l:' .. line, 0, -1)
+      local keys = call('SMEMBERS', P .. 'l:' .. line)
       Rows.load(keys)
       for _, key in ipairs(keys) do held[#held + 1] = rows[key] end
     end

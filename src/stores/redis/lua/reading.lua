@@ -26,7 +26,7 @@ function Read.slots()
     local line = tonumber(string.sub(place, 3))
     Lines.of(line)
     flat[#flat + 1] = line
-    flat[#flat + 1] = call('ZCARD', P .. place)
+    flat[#flat + 1] = call('SCARD', P .. place)
   end
   return flat
 end
@@ -37,7 +37,7 @@ function Read.shares(holder)
   for _, line in ipairs(call('SMEMBERS', P .. 'hl:' .. holder)) do
     Lines.of(tonumber(line))
     flat[#flat + 1] = tonumber(line)
-    flat[#flat + 1] = call('ZCARD', P .. 'h:' .. holder .. '\0' .. line)
+    flat[#flat + 1] = call('SCARD', P .. 'h:' .. holder .. '\0' .. line)
   end
   return flat
 end

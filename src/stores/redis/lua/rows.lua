@@ -84,7 +84,7 @@ end
 -- The one queue that a job stands in, and where in it.
 local function placeOf(row)
   local status = row.status
-  if row.lease > 0 then return 'l:' .. row.line, row.deadline end
+  if row.lease > 0 then return 'l:' .. row.line, 0 end
   if status == 'ready' then return (isSuspect(row) and 'rs:' or 'r:') .. row.line, row.rank end
   if status == 'waiting' then return nil end
   if status == 'pending' then
@@ -92,10 +92,17 @@ local function placeOf(row)
     if again == 2 then return 'again', row.rank end
     return again == 1 and 'due:1' or 'due:0', row.availableAt
   end
-  if row.deadline > 0 then return 'past', row.deadline end
 end
 
 local MARKED = { waiting = true, pending = true, failed = true, cancelled = true }
+
+-- Where the end of a lease, or of a retention, is kept: many jobs with one instant are one
+-- member, which is not taken out when a job leaves. Whoever reads it asks the job.
+local function termOf(row)
+  if row.deadline == 0 then return false end
+  if row.lease > 0 then return 'ends' end
+  return ENDED[row.status] and 'past' or false
+end
 
 -- What else leads to it: its state, a deadline while it waits, its holder, a lane, doom, a code.
 local function marksOf(row)
@@ -118,7 +125,7 @@ end
 local function stand(row)
   row.place, row.score = placeOf(row)
   row.mark, row.wait, row.held, row.laned, row.doomed, row.suspect = marksOf(row)
-  row.heldAt, row.coded, row.ranked = row.lease, row.code, row.rank
+  row.term, row.termAt, row.coded, row.ranked = termOf(row), row.deadline, row.code, row.rank
 end
 
 function Rows.hold(row)

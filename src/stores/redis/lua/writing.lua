@@ -1,17 +1,39 @@
 -- Owns what a call writes of its jobs: records, queues, marks and counts, batched by key.
 -- May never write what has not changed, or a job twice between two looks at the store.
 
-local Writing = { adds = {}, rems = {}, sums = {}, emptied = {} }
+local Writing = { adds = {}, rems = {}, sums = {}, emptied = {}, terms = {} }
 local tallies, weighs, failures = {}, {}, {}
+
+-- Leases are in sets: nothing but how many there are is asked of them.
+local SETS = { ['l:'] = true, ['h:'] = true }
 
 local function add(place, score, member)
   local list = Writing.adds[place]
   if not list then
-    list = {}
+    list = { isSet = SETS[string.sub(place, 1, 2)] }
     Writing.adds[place] = list
   end
   local at = #list
-  list[at + 1], list[at + 2] = score, member
+  if list.isSet then
+    list[at + 1] = member
+  else
+    list[at + 1], list[at + 2] = score, member
+  end
+end
+
+-- A deadline that many may share: see termOf.
+local function setTerm(term, at, key)
+  local terms = Writing.terms[term]
+  if not terms then
+    terms = {}
+    Writing.terms[term] = terms
+  end
+  local keys = terms[at]
+  if not keys then
+    keys = {}
+    terms[at] = keys
+  end
+  keys[#keys + 1] = key
 end
 
 local function remove(place, member)
@@ -112,11 +134,11 @@ end
 -- The differences between where a job stood and where it stands.
 local function move(row)
   local key, seq = row.key, row.seq
-  local place, score, mark, wait, held, laned, doomed, suspect, code
+  local place, score, mark, wait, held, laned, doomed, suspect, code, term
   if not row.isGone then
     place, score = placeOf(row)
     mark, wait, held, laned, doomed, suspect = marksOf(row)
-    code = row.code
+    code, term = row.code, termOf(row)
   end
   if place ~= row.place then
     if row.place then remove(row.place, key) end
@@ -133,9 +155,10 @@ local function move(row)
   end
   if held ~= row.held then
     if row.held then remove(row.held, key) end
-    if held then add(held, row.lease, key) end
-  elseif held and row.heldAt ~= row.lease then
-    add(held, row.lease, key)
+    if held then add(held, 0, key) end
+  end
+  if term and (term ~= row.term or row.deadline ~= row.termAt) then
+    setTerm(term, row.deadline, key)
   end
   if (laned or row.laned) and (laned ~= row.laned or row.ranked ~= row.rank) then
     local lane = 'w:' .. Rows.header(row).lane
@@ -154,7 +177,7 @@ local function move(row)
   end
   row.place, row.score, row.mark, row.wait, row.held = place, score, mark, wait, held
   row.laned, row.doomed, row.suspect, row.coded = laned, doomed, suspect, code
-  row.heldAt, row.ranked = row.lease, row.rank
+  row.term, row.termAt, row.ranked = term, row.deadline, row.rank
 end
 
 -- Which queues and holders there are: whoever leases looks at those, and not at all lines.
@@ -175,17 +198,32 @@ local REGISTERED = { ['r:'] = true, ['rs'] = true, ['l:'] = true, ['h:'] = true 
 
 local function writePlaces()
   for place, members in pairs(Writing.rems) do
-    putAll('ZREM', P .. place, members)
+    putAll(SETS[string.sub(place, 1, 2)] and 'SREM' or 'ZREM', P .. place, members)
     if REGISTERED[string.sub(place, 1, 2)] and not Writing.adds[place]
         and call('EXISTS', P .. place) == 0 then
       register(place, false)
     end
   end
   for place, members in pairs(Writing.adds) do
-    putAll('ZADD', P .. place, members)
+    putAll(members.isSet and 'SADD' or 'ZADD', P .. place, members)
     if REGISTERED[string.sub(place, 1, 2)] then register(place, true) end
   end
   Writing.adds, Writing.rems = {}, {}
+end
+
+-- Keys in one member at most.
+local TOGETHER = 200
+
+local function writeTerms()
+  for term, terms in pairs(Writing.terms) do
+    for at, keys in pairs(terms) do
+      for first = 1, #keys, TOGETHER do
+        local last = min(first + TOGETHER - 1, #keys)
+        put('ZADD', P .. term, at, table.concat(keys, '', first, last))
+      end
+    end
+  end
+  Writing.terms = {}
 end
 
 local function writeBlocks()
@@ -267,6 +305,7 @@ end
 local function flush()
   if dirtyCount > 0 then writeRows() end
   if next(Writing.adds) or next(Writing.rems) then writePlaces() end
+  if next(Writing.terms) then writeTerms() end
   if next(Writing.sums) then writeBlocks() end
   if next(tallies) or next(weighs) or next(failures) then writeCounts() end
 end
