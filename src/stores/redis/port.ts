@@ -277,6 +277,7 @@ export class RedisStore implements Store {
       lineOf: (line) => this.#connection.lineOf(line),
       termsOf: (number) => this.#connection.termsOf(number),
       unknown,
+      heads: new Map(),
       added: () => undefined,
     }
     return { value: read(reader, sharing, now), events, hint, now }

@@ -136,7 +136,6 @@ interface More {
   readonly h?: boolean
   readonly pr?: number
   readonly ab?: number
-  readonly lb?: number
   readonly u?: boolean
   readonly ev?: string
   readonly vi?: string
@@ -169,6 +168,8 @@ export function seqOf(key: Buffer): number {
 
 export interface Sharing extends Shared {
   readonly unknown: Unknown
+  /** What jobs of this answer have in common, by its bytes. */
+  readonly heads: Map<string, Head>
   /** A job that this very call has added: nobody says again what it was. */
   readonly added: (id: string) => NewJob | undefined
 }
@@ -185,83 +186,113 @@ export function readJobs(reader: Reader, sharing: Sharing): StoredJob[] {
 function readJob(
   seq: number,
   said: Buffer | undefined,
-  bytes: Buffer,
+  text: Buffer,
   sharing: Sharing,
 ): StoredJob {
-  const r = new Reader(bytes)
-  const id = r.text()
-  const { pool, type } = sharing.lineOf(r.number())
-  const status = STATUSES[r.number() - 1] as StoredJob['status']
-  const [rev, priority, flags, termsAt, createdAt] = [
-    r.number(),
-    r.number(),
-    r.number(),
-    r.number(),
-    r.number(),
-  ]
-  const [weight, rank, availableAt] = [r.number(), r.number(), createdAt + r.number()]
-  const time = () => (r.skipFalse() ? 0 : createdAt + r.number())
-  const [readyAt, startedAt, finishedAt] = [time(), time(), time()]
-  const [starts, attempts, lost, needs, open] = [
-    r.number(),
-    r.number(),
-    r.number(),
-    r.number(),
-    r.number(),
-  ]
-  const deadline = time()
-  const number = r.number()
-  const holder = r.textOr('')
-  const more = r.skipFalse() ? NOTHING_MORE : readMore(r)
+  const headEnd = 2 + text.readUInt16BE(0)
+  const idAt = headEnd + 7
+  const idEnd = idAt + (text[idAt - 1] as number)
+  const head = readHead(text.subarray(2, headEnd), sharing)
+  const { status, createdAt, startedAt, holder, flags } = head
+  const number = text.readUIntBE(headEnd, 6)
+  const id = text.toString('utf8', idAt, idEnd)
+  const more = idEnd === text.length ? NOTHING_MORE : readMore(new Reader(text.subarray(idEnd)))
   const job = said === undefined ? sharing.added(id) : undefined
   const { key, keyForMs, lane, flow, enqueueTimeoutMs, depMode, deps, payload } =
     job === undefined ? readSaid(said ?? NO_BYTES, flags) : saidOf(job)
   const log = attemptsIn(more.lg, createdAt)
   if (status === 'running') {
-    log.push({ attempt: starts, startedAt, queuedMs: startedAt - readyAt, worker: holder })
+    const queuedMs = startedAt - head.readyAt
+    log.push({ attempt: head.starts, startedAt, queuedMs, worker: holder })
   }
   return {
     id,
     seq,
-    rev,
-    type,
-    pool,
+    rev: head.rev,
+    type: head.type,
+    pool: head.pool,
     flow,
     payload,
     body: undefined,
-    terms: job?.terms ?? termsFrom(termsAt, more, sharing),
-    priority,
-    weight,
-    rank,
+    terms: job?.terms ?? termsFrom(head.termsAt, more, sharing),
+    priority: head.priority,
+    weight: head.weight,
+    rank: head.rank,
     status,
     deps,
     depMode,
-    needs,
-    open,
+    needs: head.needs,
+    open: head.open,
     key,
     keyForMs,
     exclusive: lane,
     enqueueTimeoutMs,
-    starts,
-    attempts,
-    lost,
+    starts: head.starts,
+    attempts: head.attempts,
+    lost: head.lost,
     preempted: more.pr ?? 0,
     attemptsBefore: more.ab ?? 0,
-    lostBefore: more.lb ?? 0,
+    lostBefore: head.lostBefore,
     lease: number === 0 ? undefined : { holder, number, hold: more.h === true },
     unknown: more.u === true,
     evictor: more.ev,
-    deadline,
+    deadline: head.deadline,
     createdAt,
-    availableAt,
+    availableAt: head.availableAt,
     startedAt,
-    finishedAt,
+    finishedAt: head.finishedAt,
     result: more.re,
     error: more.er === undefined ? undefined : (JSON.parse(more.er) as ErrorData),
     code: more.co,
     cause: more.ca,
     log,
     note: more.no,
+  }
+}
+
+type Head = ReturnType<typeof headIn>
+
+/** What many jobs have in common that were treated alike: it is read once for all of them. */
+function readHead(bytes: Buffer, sharing: Sharing): Head {
+  const name = bytes.toString('latin1')
+  const known = sharing.heads.get(name)
+  if (known !== undefined) return known
+  const head = headIn(bytes, sharing)
+  sharing.heads.set(name, head)
+  return head
+}
+
+/** In the order of rows.lua. */
+function headIn(bytes: Buffer, { lineOf }: Sharing) {
+  const r = new Reader(bytes)
+  const { pool, type } = lineOf(r.number())
+  const status = STATUSES[r.number() - 1] as StoredJob['status']
+  const [rev, priority, flags, termsAt] = [r.number(), r.number(), r.number(), r.number()]
+  const createdAt = r.number()
+  const time = () => (r.skipFalse() ? 0 : createdAt + r.number())
+  return {
+    pool,
+    type,
+    status,
+    rev,
+    priority,
+    flags,
+    termsAt,
+    createdAt,
+    weight: r.number(),
+    rank: r.number(),
+    availableAt: createdAt + r.number(),
+    readyAt: time(),
+    startedAt: time(),
+    finishedAt: time(),
+    starts: r.number(),
+    attempts: r.number(),
+    lost: r.number(),
+    needs: r.number(),
+    open: r.number(),
+    deadline: time(),
+    holder: r.textOr(''),
+    lostBefore: r.number(),
   }
 }
 

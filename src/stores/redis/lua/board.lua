@@ -103,7 +103,7 @@ function Board.leave(row)
   if row.status == 'ready' then
     Board.calm(row)
   elseif row.status == 'pending' then
-    row.again = nil
+    row.again = 0
   end
 end
 

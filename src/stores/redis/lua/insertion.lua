@@ -53,8 +53,8 @@ local function newRow(job)
     status = 'waiting', rev = 1, priority = job.priority, flags = job.flags,
     terms = termsAt(job.terms), createdAt = now, weight = weight, rank = now - weight,
     availableAt = now + job.delayMs, readyAt = 0, startedAt = 0, finishedAt = 0, starts = 0,
-    attempts = 0, lost = 0, needs = 0, open = 0, deadline = 0, lease = 0, holder = false,
-    said = job.said, header = job.header,
+    attempts = 0, lost = 0, lostBefore = 0, again = 0, needs = 0, open = 0, deadline = 0,
+    lease = 0, holder = false, said = job.said, header = job.header,
   }
   if row.terms == 0 then row.ownTerms = ask.terms[job.terms] end
   return row

@@ -13,7 +13,7 @@ end
 
 local function letOut(row)
   local readyAt = not row.keepRank and row.availableAt or nil
-  row.keepRank, row.again = nil, nil
+  row.keepRank, row.again = nil, 0
   Board.pass(row, 'due', readyAt)
 end
 

@@ -12,16 +12,24 @@ local SPECIAL, PREEMPTIBLE, KEYED, LANED, LINKED = 1, 4, 8, 16, 32
 
 -- What most jobs have nothing to say of, each under a short name.
 local RARE = {
-  hold = 'h', preempted = 'pr', attemptsBefore = 'ab', lostBefore = 'lb', unknown = 'u',
-  evictor = 'ev', victim = 'vi', displaced = 'di', stuck = 'st', pass = 'ps', keepRank = 'kr',
-  again = 'ag', keepMs = 'km', parked = 'pk', inLane = 'il', code = 'co', cause = 'ca',
-  error = 'er', log = 'lg', note = 'no', result = 're', ownTerms = 'tm',
+  hold = 'h', preempted = 'pr', attemptsBefore = 'ab', unknown = 'u', evictor = 'ev',
+  victim = 'vi', displaced = 'di', stuck = 'st', pass = 'ps', keepRank = 'kr', keepMs = 'km',
+  parked = 'pk', inLane = 'il', code = 'co', cause = 'ca', error = 'er', log = 'lg', note = 'no',
+  result = 're', ownTerms = 'tm',
 }
-local FULL = {}
-for name, short in pairs(RARE) do FULL[short] = name end
+local FULL, NAMES = {}, {}
+for name, short in pairs(RARE) do
+  FULL[short] = name
+  NAMES[#NAMES + 1] = name
+end
 
-local rows, ids, dirty, dirtyCount = {}, {}, {}, 0
+-- Jobs in hand by key and by id; false for one that is known not to be there. What has only been
+-- read is in `texts`; what a call has written down without taking it in hand is `ahead` of the
+-- store until the next flush.
+local rows, ids, texts, keys, ahead = {}, {}, {}, {}, {}
+local dirty, dirtyCount = {}, 0
 local Rows, Lines = {}, { known = {} }
+local flush
 
 -- Six bytes, so that members with equal scores stand in order of seq.
 function Rows.key(seq)
@@ -78,20 +86,21 @@ function Rank.isBefore(rank, seq, otherRank, otherSeq)
 end
 
 local function isSuspect(row)
-  return row.lost - (row.lostBefore or 0) >= LIMIT.suspectLosses
+  return row.lost - row.lostBefore >= LIMIT.suspectLosses
 end
 
 -- The one queue that a job stands in, and where in it.
 local function placeOf(row)
   local status = row.status
-  if row.lease > 0 then return 'l:' .. row.line, 0 end
+  if row.holder then return 'l:' .. row.line, 0 end
   if status == 'ready' then return (isSuspect(row) and 'rs:' or 'r:') .. row.line, row.rank end
-  if status == 'waiting' then return nil end
+  if status == 'waiting' then return false, 0 end
   if status == 'pending' then
-    local again = row.again or 0
+    local again = row.again
     if again == 2 then return 'again', row.rank end
     return again == 1 and 'due:1' or 'due:0', row.availableAt
   end
+  return false, 0
 end
 
 local MARKED = { waiting = true, pending = true, failed = true, cancelled = true }
@@ -100,16 +109,16 @@ local MARKED = { waiting = true, pending = true, failed = true, cancelled = true
 -- member, which is not taken out when a job leaves. Whoever reads it asks the job.
 local function termOf(row)
   if row.deadline == 0 then return false end
-  if row.lease > 0 then return 'ends' end
+  if row.holder then return 'ends' end
   return ENDED[row.status] and 'past' or false
 end
 
 -- What else leads to it: its state, a deadline while it waits, its holder, a lane, doom, a code.
 local function marksOf(row)
-  local status, lease = row.status, row.lease
+  local status = row.status
   local mark = MARKED[status] and status or false
   local wait, held, laned, doomed, suspect = false, false, false, false, false
-  if lease > 0 then
+  if row.holder then
     held = 'h:' .. row.holder .. '\0' .. row.line
     if isSuspect(row) then suspect = row.holder end
   elseif row.deadline > 0 and not ENDED[status] then
@@ -122,78 +131,127 @@ local function marksOf(row)
   return mark, wait, held, laned, doomed, suspect
 end
 
-local function stand(row)
-  row.place, row.score = placeOf(row)
-  row.mark, row.wait, row.held, row.laned, row.doomed, row.suspect = marksOf(row)
-  row.term, row.termAt, row.coded, row.ranked = termOf(row), row.deadline, row.code, row.rank
+-- The first part of a job's text: what many jobs have in common that were treated alike. It is
+-- read once for all of them; each job in hand says what is different about it.
+local Head = { known = {} }
+
+function Head.of(bytes)
+  local head = Head.known[bytes]
+  if head then return head end
+  local line, status, rev, priority, flags, terms, created, weight, rank, available, ready,
+    started, finished, starts, attempts, lost, needs, open, deadline, holder, lostBefore, again
+    = unpackAll(bytes)
+  head = {
+    line = line, status = STATUS[status], rev = rev, priority = priority, flags = flags,
+    terms = terms, createdAt = created, weight = weight, rank = rank,
+    availableAt = created + available, readyAt = ready and created + ready or 0,
+    startedAt = started and created + started or 0,
+    finishedAt = finished and created + finished or 0, starts = starts, attempts = attempts,
+    lost = lost, needs = needs, open = open, deadline = deadline and created + deadline or 0,
+    holder = holder, lostBefore = lostBefore, again = again,
+  }
+  head.place, head.score = placeOf(head)
+  head.mark, head.wait, head.held, head.laned, head.doomed, head.suspect = marksOf(head)
+  head.term, head.termAt, head.ranked = termOf(head), head.deadline, rank
+  head.isPlain = not has(head, SPECIAL)
+  head.meta = { __index = head }
+  Head.known[bytes] = head
+  return head
+end
+
+-- The head of a text, and where the rest begins: lease, id, and what is rare.
+function Head.split(text)
+  local high, low = string.byte(text, 1, 2)
+  local last = high * 256 + low + 2
+  return Head.of(string.sub(text, 3, last)), last + 1
+end
+
+function Head.bytes(row)
+  local created = row.createdAt
+  return string.sub(pack({
+    row.line, NUMBER[row.status], row.rev, row.priority, row.flags, row.terms, created, row.weight,
+    row.rank, row.availableAt - created, row.readyAt > 0 and row.readyAt - created,
+    row.startedAt > 0 and row.startedAt - created, row.finishedAt > 0 and row.finishedAt - created,
+    row.starts, row.attempts, row.lost, row.needs, row.open,
+    row.deadline > 0 and row.deadline - created, row.holder, row.lostBefore, row.again,
+  }), 4)
+end
+
+function Head.join(bytes, lease, id)
+  return struct.pack('>I2', #bytes) .. bytes .. struct.pack('>I6B', lease, #id) .. id
 end
 
 function Rows.hold(row)
   rows[row.key] = row
+  keys[row.id] = row.key
   ids[row.id] = row
 end
 
+local function idIn(text, at)
+  return string.sub(text, at + 7, at + 6 + string.byte(text, at + 6))
+end
+
 local function decode(key, text)
-  local id, line, status, rev, priority, flags, terms, created, weight, rank, available, ready,
-    started, finished, starts, attempts, lost, needs, open, deadline, lease, holder, more
-    = unpackAll(text)
+  local head, at = Head.split(text)
+  local id = idIn(text, at)
   local row = {
-    key = key, seq = (struct.unpack('>I6', key)), id = id, line = line, status = STATUS[status],
-    rev = rev, priority = priority, flags = flags, terms = terms, createdAt = created,
-    weight = weight, rank = rank, availableAt = created + available,
-    readyAt = ready and created + ready or 0, startedAt = started and created + started or 0,
-    finishedAt = finished and created + finished or 0, starts = starts, attempts = attempts,
-    lost = lost, needs = needs, open = open, deadline = deadline and created + deadline or 0,
-    lease = lease, holder = holder, text = text,
+    key = key, seq = (struct.unpack('>I6', key)), id = id,
+    lease = (struct.unpack('>I6', text, at)), text = text,
   }
-  if more then
-    for short, value in pairs(more) do row[FULL[short]] = value end
+  at = at + 7 + #id
+  if at <= #text then
+    for short, value in pairs(unpackAll(string.sub(text, at))) do row[FULL[short]] = value end
+    row.coded = row.code
   end
-  stand(row)
-  rows[key] = row
-  ids[id] = row
+  setmetatable(row, head.meta)
+  Rows.hold(row)
   return row
 end
 
-local function encode(row)
-  local created, more = row.createdAt, false
-  for name, short in pairs(RARE) do
-    local value = row[name]
+-- What is rare about a job, packed; an empty text where there is nothing.
+function Rows.rest(row)
+  local more
+  for at = 1, #NAMES do
+    local value = row[NAMES[at]]
     if value and value ~= 0 then
       more = more or {}
-      more[short] = value
+      more[RARE[NAMES[at]]] = value
     end
   end
   if row.pass == 0 then
     more = more or {}
     more.ps = 0
   end
-  local text = pack({
-    row.id, row.line, NUMBER[row.status], row.rev, row.priority, row.flags, row.terms, created,
-    row.weight, row.rank, row.availableAt - created,
-    row.readyAt > 0 and row.readyAt - created, row.startedAt > 0 and row.startedAt - created,
-    row.finishedAt > 0 and row.finishedAt - created, row.starts, row.attempts, row.lost,
-    row.needs, row.open, row.deadline > 0 and row.deadline - created, row.lease, row.holder,
-    more,
-  })
-  return string.sub(text, 4)
+  return more and pack(more) or ''
 end
 
 function Rows.encode(row)
-  return row.text or encode(row)
+  return row.text or Head.join(Head.bytes(row), row.lease, row.id) .. Rows.rest(row)
 end
 
--- Reads several jobs at once, where one by one would be as many questions.
-function Rows.load(keys)
+-- Reads several texts at once, where one by one would be as many questions.
+function Rows.read(list)
   local unknown = {}
-  for at = 1, #keys do
-    if rows[keys[at]] == nil then unknown[#unknown + 1] = keys[at] end
+  for at = 1, #list do
+    if texts[list[at]] == nil then unknown[#unknown + 1] = list[at] end
   end
   if #unknown == 0 then return end
-  local texts = readAll(P .. 'n', unknown)
-  for at = 1, #unknown do
-    local text = texts[at]
-    if text then decode(unknown[at], text) else rows[unknown[at]] = false end
+  local found = readAll(P .. 'n', unknown)
+  for at = 1, #unknown do texts[unknown[at]] = found[at] end
+end
+
+-- Takes jobs in hand.
+function Rows.load(list)
+  local isAhead = false
+  for at = 1, #list do isAhead = isAhead or ahead[list[at]] end
+  if isAhead then flush() end
+  Rows.read(list)
+  for at = 1, #list do
+    local key = list[at]
+    if rows[key] == nil then
+      local text = texts[key]
+      if text then decode(key, text) else rows[key] = false end
+    end
   end
 end
 
@@ -206,15 +264,32 @@ function Rows.byKey(key)
   return row or nil
 end
 
-function Rows.prepare(list)
+-- Reads the texts of jobs by id, without taking them in hand.
+function Rows.find(list)
   local unknown = {}
+  for at = 1, #list do
+    if keys[list[at]] == nil then unknown[#unknown + 1] = list[at] end
+  end
+  if #unknown == 0 then return end
+  local found, there = readAll(P .. 'i', unknown), {}
+  for at = 1, #unknown do
+    local key = found[at]
+    keys[unknown[at]] = key
+    if key then there[#there + 1] = key else ids[unknown[at]] = ids[unknown[at]] or false end
+  end
+  Rows.read(there)
+end
+
+function Rows.prepare(list)
+  local unknown, found = {}, {}
   for at = 1, #list do
     if ids[list[at]] == nil then unknown[#unknown + 1] = list[at] end
   end
   if #unknown == 0 then return end
-  local keys, found = readAll(P .. 'i', unknown), {}
+  Rows.find(unknown)
   for at = 1, #unknown do
-    if keys[at] then found[#found + 1] = keys[at] else ids[unknown[at]] = false end
+    local key = keys[unknown[at]]
+    if key then found[#found + 1] = key else ids[unknown[at]] = false end
   end
   Rows.load(found)
 end

@@ -29,7 +29,7 @@ end
 
 -- Retries that the budget lets out before this one; -1 if it is not the budget that holds it.
 local function budgetedBefore()
-  local again = row.again or 0
+  local again = row.again
   if row.status ~= 'pending' or not S.budget or again == 0 then return -1 end
   if row.availableAt > now then return -1 end
   local before = Read.before('again', row.rank, row.key, LIMIT.position)

@@ -124,6 +124,7 @@ function Rows.remove(row)
   nameIt(row, remove)
   rows[row.key] = false
   ids[row.id] = false
+  texts[row.key], keys[row.id] = false, false
 end
 
 function Rows.finalText(row)
@@ -134,7 +135,8 @@ end
 -- The differences between where a job stood and where it stands.
 local function move(row)
   local key, seq = row.key, row.seq
-  local place, score, mark, wait, held, laned, doomed, suspect, code, term
+  local place, score, mark, wait, held, laned = false, 0, false, false, false, false
+  local doomed, suspect, term, code = false, false, false, nil
   if not row.isGone then
     place, score = placeOf(row)
     mark, wait, held, laned, doomed, suspect = marksOf(row)
@@ -302,7 +304,7 @@ local function writeRows()
 end
 
 -- Writes everything in hand, so that the store can be asked about it.
-local function flush()
+flush = function()
   if dirtyCount > 0 then writeRows() end
   if next(Writing.adds) or next(Writing.rems) then writePlaces() end
   if next(Writing.terms) then writeTerms() end
