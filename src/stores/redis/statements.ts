@@ -19,7 +19,7 @@ const MOST_TERMS = 1_000
 const MOST_WALKED = 5_000
 
 const CORE = ['session', 'rows', 'answers'] as const
-const RULES = [...CORE, 'writing', 'board', 'lanes', 'graph', 'pools'] as const
+const RULES = [...CORE, 'writing', 'alike', 'board', 'lanes', 'graph', 'pools'] as const
 const LOOKS = [...CORE, 'board', 'lanes', 'graph', 'reading', 'walk'] as const
 const ADDING = [...RULES, 'timetable', 'room', 'loops', 'insertion'] as const
 

@@ -242,17 +242,19 @@ local function removeEdges(row)
   put('DEL', P .. 'e:' .. row.key)
 end
 
+function Graph.remember(id, status, keepMs)
+  local till = string.format('%.0f', min(now + keepMs, MOST))
+  put('HSET', P .. 'outcome', id, NUMBER[status] .. ':' .. till)
+  put('ZADD', P .. 'outcomes', till, id)
+  remembers = true
+end
+
 -- Cuts every edge of a forgotten job and remembers its outcome. Same answer as `unname`.
 function Graph.forget(row, keepMs)
   local free = row.status == 'success' and NOBODY or Graph.unname(row)
   removeEdges(row)
   if S.linked > 0 then put('UNLINK', P .. 'd:' .. row.id) end
-  if keepMs > 0 then
-    local till = min(now + keepMs, MOST)
-    put('HSET', P .. 'outcome', row.id, NUMBER[row.status] .. ':' .. string.format('%.0f', till))
-    put('ZADD', P .. 'outcomes', till, row.id)
-    remembers = true
-  end
+  if keepMs > 0 then Graph.remember(row.id, row.status, keepMs) end
   return free
 end
 

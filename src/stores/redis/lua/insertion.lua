@@ -179,13 +179,66 @@ local function insertOne(group, needsNoRoom)
   return { status = 'done', answers = answersOf(plan, fresh) }
 end
 
+-- Whether nothing is special about a group: no job of it is there, or asks for anything.
+local function isPlainGroup(group, needsNoRoom)
+  local m, seen = group.jobs, {}
+  if group.fence or group.tick or not (needsNoRoom or S.bounds == 0) then return false end
+  for at = 1, #m, WIDE do
+    local id = m[at]
+    if m[at + 3] % 2 >= SPECIAL or seen[id] or ids[id] ~= false or keys[id] then return false end
+    seen[id] = true
+  end
+  return true
+end
+
+local function isLikeLast(m, at)
+  for offset = 1, 5 do
+    if m[at + offset] ~= m[at + offset - WIDE] then return false end
+  end
+  return true
+end
+
+-- The same as insertOne, where the rules have to be asked about the first of each kind alone.
+local function insertPlain(group)
+  local m, answers, fresh, pattern = group.jobs, {}, {}, nil
+  for at = 1, #m, WIDE do
+    local id, row = m[at], nil
+    if pattern and #Alike.patterns > 0 and isLikeLast(m, at) then
+      S.lastSeq = S.lastSeq + 1
+      local key, said = Rows.key(S.lastSeq), m[at + 6]
+      local text = Alike.again(pattern, key, id, 0)
+      append(Writing.names, id, key)
+      if said ~= '' then append(Writing.saids, key, said) end
+      countIn({ seq = S.lastSeq, line = pattern.line }, 1)
+      keys[id], ids[id] = key, nil
+      row = Alike.light(key, text, pattern, said)
+      row.id, row.isNew = id, true
+    else
+      row = newRow(readJob(m, at))
+      Rows.introduce(row)
+      Board.begin(row)
+      pattern = Alike.learn(false, row)
+    end
+    fresh[#fresh + 1] = row
+    answers[#answers + 1] = { true, row }
+  end
+  Graph.adopt(fresh)
+  return { status = 'done', answers = answers }
+end
+
 local function insertAll(groups, needsNoRoom)
   local names, results = {}, {}
   for _, group in ipairs(groups) do
     for at = 1, #group.jobs, WIDE do names[#names + 1] = group.jobs[at] end
   end
   Rows.prepare(names)
-  for at, group in ipairs(groups) do results[at] = insertOne(group, needsNoRoom) end
+  for at, group in ipairs(groups) do
+    if isPlainGroup(group, needsNoRoom) then
+      results[at] = insertPlain(group)
+    else
+      results[at] = insertOne(group, needsNoRoom)
+    end
+  end
   return results
 end
 

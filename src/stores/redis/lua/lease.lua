@@ -103,6 +103,20 @@ local function grant(row, pass)
   granted[#granted + 1] = row
 end
 
+-- The same for a job that is like others; what becomes of the first is repeated.
+local function grantAlike(head, key, id)
+  local pattern = Alike.known[head]
+  if not pattern then
+    local row = Rows.byKey(key)
+    grant(row, nil)
+    Alike.known[head] = Alike.learn(head, row)
+    return
+  end
+  S.lastLease = S.lastLease + 1
+  local text = Alike.again(pattern, key, id, S.lastLease)
+  granted[#granted + 1] = Alike.light(key, text, pattern)
+end
+
 -- The queues of each pool that this worker serves, and the pools in order of name.
 local function queuesOf(places)
   local served, byPool, names, areSuspects = {}, {}, {}, false
@@ -142,7 +156,7 @@ flush()
 
 local lease = {
   holder = ask.holder, left = min(ask.max, LIMIT.moves), nextAt = NEVER, grant = grant,
-  granted = granted, caps = NO_ROWS, hasSuspect = false,
+  grantAlike = grantAlike, granted = granted, caps = NO_ROWS, hasSuspect = false,
 }
 local places = call('SMEMBERS', P .. 'heads')
 if #places > 0 then

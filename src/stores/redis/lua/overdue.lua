@@ -88,10 +88,13 @@ table.sort(late, function(a, b)
   return isSmaller(a[1], b[1])
 end)
 
-local keys, jobs = {}, {}
-for at = 1, min(#late, limit) do keys[at] = late[at][1] end
-Rows.load(keys)
-for at, key in ipairs(keys) do jobs[at] = Rows.byKey(key) end
+local found, jobs = {}, {}
+for at = 1, min(#late, limit) do found[at] = late[at][1] end
+Rows.read(found)
+for at, key in ipairs(found) do
+  local text = texts[key]
+  jobs[at] = rows[key] or { key = key, text = text, line = Head.split(text).line }
+end
 
 local schedules, nextSchedule = Timetable.due(limit)
 S.waitAt = min(firstWait('waits'), nextSchedule)

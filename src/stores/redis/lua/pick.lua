@@ -79,11 +79,16 @@ local function headOf(queue, size)
   return queue.keys[queue.at], queue.ranks[queue.at]
 end
 
+-- The next job: its head alone, with its text, if there is nothing rare about it.
 local function peek(queue, chunk)
   local key = headOf(queue, chunk)
   if not key then return nil end
-  if rows[key] == nil then Rows.load(queue.keys) end
-  return Rows.byKey(key)
+  if rows[key] == nil then
+    if texts[key] == nil then Rows.read(queue.keys) end
+    local head, at, id = Alike.bare(texts[key])
+    if head then return head, key, id end
+  end
+  return Rows.byKey(key), key
 end
 
 -- The queue whose first job is the next one. A type that is at its cap, a job whose victim still
@@ -104,8 +109,8 @@ local function nextOf(queues, lease)
       end
     end
     if not best then return nil end
-    local row = peek(best, lease.size)
-    if not row.victim then return best, row end
+    local row, key, id = peek(best, lease.size)
+    if not row.victim then return best, row, key, id end
     best.at = best.at + 1
   end
 end
@@ -185,7 +190,7 @@ local function takeFrom(pool, queues, lease)
     return
   end
   while lease.left > 0 do
-    local queue, row = nextOf(queues, lease)
+    local queue, row, key, id = nextOf(queues, lease)
     if not queue then break end
     local cap, share = limitsFor(row, rules)
     local hasRoom = Slots.ofPool(pool.name) < cap
@@ -196,7 +201,7 @@ local function takeFrom(pool, queues, lease)
       break
     end
     if not hasRoom then
-      displaceFor(row, pool, lease, cap, share)
+      displaceFor(Rows.byKey(key), pool, lease, cap, share)
       break
     end
     if rules.rate then pool.tat = Rate.taken(rules.rate, pool.tat, 1) end
@@ -204,7 +209,12 @@ local function takeFrom(pool, queues, lease)
     queue.at = queue.at + 1
     lease.left = lease.left - 1
     lease.hasSuspect = lease.hasSuspect or isSuspect(row)
-    lease.grant(row, pool.breaker and Breaker.admit(pool.breaker))
+    local pass = pool.breaker and Breaker.admit(pool.breaker)
+    if id and row.isPlain and not (pass or rules.preempt) then
+      lease.grantAlike(row, key, id)
+    else
+      lease.grant(Rows.byKey(key), pass)
+    end
     Slots.add(pool.name, queue.names.type)
   end
   if isChanged then Pools.save(pool) end

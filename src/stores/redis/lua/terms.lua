@@ -10,9 +10,10 @@ local SIZE = 6
 local function validIn(term, member, at)
   local keys, valid = {}, {}
   for from = 1, #member, SIZE do keys[#keys + 1] = string.sub(member, from, from + SIZE - 1) end
-  Rows.load(keys)
+  Rows.read(keys)
   for _, key in ipairs(keys) do
-    local row = Rows.byKey(key)
+    local row = rows[key]
+    if row == nil and texts[key] then row = Head.split(texts[key]) end
     if row and row.deadline == at and termOf(row) == term then valid[#valid + 1] = key end
   end
   return valid, #keys

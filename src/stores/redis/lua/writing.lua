@@ -3,6 +3,14 @@
 
 local Writing = { adds = {}, rems = {}, sums = {}, emptied = {}, terms = {} }
 local tallies, weighs, failures = {}, {}, {}
+local Alike = { patterns = {}, gone = {}, known = {} }
+
+-- What is written of jobs that are not in hand.
+local function empty()
+  Writing.texts, Writing.saids, Writing.names = {}, {}, {}
+  Writing.goneKeys, Writing.goneNames = {}, {}
+end
+empty()
 
 -- Leases are in sets: nothing but how many there are is asked of them.
 local SETS = { ['l:'] = true, ['h:'] = true }
@@ -45,10 +53,6 @@ local function remove(place, member)
   list[#list + 1] = member
 end
 
-local function sum(name, by)
-  Writing.sums[name] = (Writing.sums[name] or 0) + by
-end
-
 local function tally(row, status, by)
   local counts = tallies[row.line]
   if not counts then
@@ -69,9 +73,14 @@ local function weightOf(priority)
 end
 
 local function weigh(row, by)
-  if row.weight ~= weightOf(row.priority) then S.unranked = S.unranked + by end
-  local name = string.format('%d %.0f', row.priority, row.weight)
-  weighs[name] = (weighs[name] or 0) + by
+  local priority, weight = row.priority, row.weight
+  if weight ~= weightOf(priority) then S.unranked = S.unranked + by end
+  local counts = weighs[priority]
+  if not counts then
+    counts = {}
+    weighs[priority] = counts
+  end
+  counts[weight] = (counts[weight] or 0) + by
 end
 
 -- A job begins to live, or does so again: it has the weight that is set.
@@ -93,8 +102,12 @@ end
 -- A block is 128 numbers: a walk in order of seq leaves out those in which nobody is left.
 local function countIn(row, by)
   local block = floor(row.seq / 128)
-  sum(block, by)
-  sum(row.line .. ':' .. block, by)
+  local blocks = Writing.sums[row.line]
+  if not blocks then
+    blocks = {}
+    Writing.sums[row.line] = blocks
+  end
+  blocks[block] = (blocks[block] or 0) + by
 end
 
 local function nameIt(row, move)
@@ -228,22 +241,28 @@ local function writeTerms()
   Writing.terms = {}
 end
 
+-- Counts a block, and says whether the first job has come to it, or the last one has left.
+local function writeBlock(name, key, block, by)
+  if by == 0 then return end
+  local count = put('HINCRBY', P .. 'bn', name, by)
+  if count <= 0 then
+    put('ZREM', key, block)
+    put('HDEL', P .. 'bn', name)
+  elseif count == by then
+    put('ZADD', key, block, block)
+  end
+end
+
 local function writeBlocks()
-  for name, by in pairs(Writing.sums) do
-    local count = by == 0 and by or put('HINCRBY', P .. 'bn', name, by)
-    if by ~= 0 and (count == by or count <= 0) then
-      local line, block = string.match(name, '^(%d+):(%d+)$')
-      local key = P .. 'b' .. (line and ':' .. line or '')
-      block = block or name
-      if count > 0 then
-        put('ZADD', key, block, block)
-      else
-        put('ZREM', key, block)
-        put('HDEL', P .. 'bn', name)
-        if line then Writing.emptied[line] = true end
-      end
+  local all = {}
+  for line, blocks in pairs(Writing.sums) do
+    for block, by in pairs(blocks) do
+      all[block] = (all[block] or 0) + by
+      writeBlock(line .. ':' .. block, P .. 'b:' .. line, block, by)
+      if by < 0 then Writing.emptied[line] = true end
     end
   end
+  for block, by in pairs(all) do writeBlock(block, P .. 'b', block, by) end
   Writing.sums = {}
 end
 
@@ -257,55 +276,56 @@ local function writeCounts()
   for line, counts in pairs(tallies) do
     for status, by in pairs(counts) do count(P .. 'tally', line .. ':' .. NUMBER[status], by) end
   end
-  for name, by in pairs(weighs) do count(P .. 'weigh', name, by) end
+  for priority, counts in pairs(weighs) do
+    for weight, by in pairs(counts) do
+      count(P .. 'weigh', string.format('%d %.0f', priority, weight), by)
+    end
+  end
   for code, by in pairs(failures) do count(P .. 'failure', code, by) end
   tallies, weighs, failures = {}, {}, {}
 end
 
-local function writeGone(gone)
-  local keys, names = {}, {}
-  for at, row in ipairs(gone) do keys[at], names[at] = row.key, row.id end
-  putAll('HDEL', P .. 'n', keys)
-  putAll('HDEL', P .. 'j', keys)
-  putAll('HDEL', P .. 'i', names)
+local function append(list, a, b)
+  local at = #list
+  list[at + 1], list[at + 2] = a, b
+end
+
+local function writeRow(row)
+  row.dirty = false
+  move(row)
+  if row.isGone then
+    if row.isOut then return end
+    row.isOut = true
+    Writing.goneKeys[#Writing.goneKeys + 1] = row.key
+    Writing.goneNames[#Writing.goneNames + 1] = row.id
+    return
+  end
+  row.text = nil
+  row.text = Rows.encode(row)
+  append(Writing.texts, row.key, row.text)
+  if not row.isNew or row.isKept then return end
+  row.isKept = true
+  append(Writing.names, row.id, row.key)
+  if row.said ~= '' then append(Writing.saids, row.key, row.said) end
 end
 
 local function writeRows()
-  local gone, texts, saids, names = {}, {}, {}, {}
-  local t, s, n = 0, 0, 0
-  for at = 1, dirtyCount do
-    local row = dirty[at]
-    row.dirty = false
-    move(row)
-    if row.isGone then
-      if not row.isOut then gone[#gone + 1] = row end
-      row.isOut = true
-    else
-      row.text = nil
-      row.text = Rows.encode(row)
-      texts[t + 1], texts[t + 2] = row.key, row.text
-      t = t + 2
-      if row.isNew and not row.isKept then
-        row.isKept = true
-        names[n + 1], names[n + 2] = row.id, row.key
-        n = n + 2
-        if row.said ~= '' then
-          saids[s + 1], saids[s + 2] = row.key, row.said
-          s = s + 2
-        end
-      end
-    end
-  end
+  for at = 1, dirtyCount do writeRow(dirty[at]) end
   dirty, dirtyCount = {}, 0
-  if #gone > 0 then writeGone(gone) end
-  putAll('HSET', P .. 'n', texts)
-  putAll('HSET', P .. 'j', saids)
-  putAll('HSET', P .. 'i', names)
+  putAll('HDEL', P .. 'n', Writing.goneKeys)
+  putAll('HDEL', P .. 'j', Writing.goneKeys)
+  putAll('HDEL', P .. 'i', Writing.goneNames)
+  putAll('HSET', P .. 'n', Writing.texts)
+  putAll('HSET', P .. 'j', Writing.saids)
+  putAll('HSET', P .. 'i', Writing.names)
+  empty()
+  ahead = {}
 end
 
 -- Writes everything in hand, so that the store can be asked about it.
 flush = function()
-  if dirtyCount > 0 then writeRows() end
+  if #Alike.patterns > 0 then Alike.settle() end
+  writeRows()
   if next(Writing.adds) or next(Writing.rems) then writePlaces() end
   if next(Writing.terms) then writeTerms() end
   if next(Writing.sums) then writeBlocks() end
@@ -316,7 +336,7 @@ end
 local function dropLines()
   for line in pairs(Writing.emptied) do
     if call('EXISTS', P .. 'b:' .. line) == 0 then
-      local names = Lines.of(tonumber(line))
+      local names = Lines.of(line)
       put('HDEL', P .. 'line', line)
       put('HDEL', P .. 'lineby', names.pool .. '\0' .. names.type)
     end
