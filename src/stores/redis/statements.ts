@@ -10,6 +10,7 @@ import { poolRules } from '../../core/settings.ts'
 import { eventOf, STEPS } from '../../core/steps.ts'
 import { SUSPECT_LOSSES } from '../../core/suspect.ts'
 import { LIMITS } from '../../store/limits.ts'
+import { assemble } from './assembly.ts'
 import { VERSION } from './schema.ts'
 
 /** Terms that jobs share at most: as many as there are types, and some more. */
@@ -69,7 +70,7 @@ const scripts = new Map<ScriptName, Script>()
 export function scriptOf(name: ScriptName): Script {
   const known = scripts.get(name)
   if (known !== undefined) return known
-  const text = [header(), ...PIECES[name].map(pieceOf)].join('\n')
+  const text = assemble(header(), PIECES[name].map(pieceOf))
   const script = { name, text, sha: createHash('sha1').update(text).digest('hex') }
   scripts.set(name, script)
   return script
