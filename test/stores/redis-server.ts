@@ -40,7 +40,9 @@ export async function startRedis(...more: readonly string[]): Promise<RedisServe
     mine.kill('SIGKILL')
     await gone
   }
+  const password = more[more.indexOf('--requirepass') + 1]
   const client = new Redis(port, '127.0.0.1', {
+    ...(more.includes('--requirepass') && password !== undefined ? { password } : {}),
     lazyConnect: true,
     maxRetriesPerRequest: null,
     retryStrategy: () => 20,
@@ -49,7 +51,7 @@ export async function startRedis(...more: readonly string[]): Promise<RedisServe
   await start()
   return {
     port,
-    url: `redis://127.0.0.1:${port}`,
+    url: `redis://${client.options.password ? `:${encodeURIComponent(client.options.password)}@` : ''}127.0.0.1:${port}`,
     client,
     kill,
     start,

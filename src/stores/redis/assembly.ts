@@ -16,7 +16,10 @@ export function assemble(header: string, pieces: readonly string[]): string {
       parts.push(copied(piece, constants), piece)
       break
     }
-    const later = pieces.slice(at + 1).map(codeOf).join('\n')
+    const later = pieces
+      .slice(at + 1)
+      .map(codeOf)
+      .join('\n')
     const names = declaredIn(piece).filter((name) => mentions(later, name))
     const copies = copied(piece, constants)
     if (names.length > 0) parts.push(`local ${names.join(', ')}`)

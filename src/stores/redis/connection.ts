@@ -68,10 +68,12 @@ export class Connection {
     const arg = pack(ask)
     const client = await this.client()
     try {
-      return (await client.evalshaBuffer(script.sha, 1, key, arg).catch((error: unknown) => {
-        if (!String(error).includes('NOSCRIPT')) throw error
-        return client.evalBuffer(script.text, 1, key, arg)
-      })) as Buffer
+      return (await client
+        .callBuffer('evalsha', script.sha, 1, key, arg)
+        .catch((error: unknown) => {
+          if (!String(error).includes('NOSCRIPT')) throw error
+          return client.callBuffer('eval', script.text, 1, key, arg)
+        })) as Buffer
     } catch (error) {
       const [, version] = /AXVERSION (\d+)/.exec(String(error)) ?? []
       if (version !== undefined) throw writtenByLater(this.address, version, VERSION)

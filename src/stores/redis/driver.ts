@@ -5,15 +5,12 @@ import { AxError } from '../../core/errors.ts'
 
 /** The few calls that are made of a client; `Redis` and `Cluster` of ioredis have them. */
 export interface RedisClient {
-  evalshaBuffer(sha: string, keys: number, key: string, arg: Buffer): Promise<unknown>
-  evalBuffer(text: string, keys: number, key: string, arg: Buffer): Promise<unknown>
   callBuffer(command: string, ...args: (string | number | Buffer)[]): Promise<unknown>
   duplicate(): RedisClient
   subscribe(channel: string): Promise<unknown>
   quit(): Promise<unknown>
   disconnect(): void
-  on(event: string, listener: (...args: never[]) => void): unknown
-  off(event: string, listener: (...args: never[]) => void): unknown
+  on(event: string, listener: (...args: unknown[]) => void): unknown
 }
 
 /** Between two tries to connect again. */

@@ -39,7 +39,7 @@ export interface RedisOptions {
 const OPTIONS = ['prefix', 'waitReplicas', 'waitAof', 'waitMs', 'now', 'runtime'] as const
 
 /** What a client has to have to be used as one. */
-const METHODS: readonly (keyof RedisClient)[] = ['evalshaBuffer', 'evalBuffer', 'callBuffer']
+const METHODS: readonly (keyof RedisClient)[] = ['callBuffer', 'duplicate', 'subscribe']
 
 const MAX_WAIT_MS = 60_000
 

@@ -183,12 +183,7 @@ export function readJobs(reader: Reader, sharing: Sharing): StoredJob[] {
   })
 }
 
-function readJob(
-  seq: number,
-  said: Buffer | undefined,
-  text: Buffer,
-  sharing: Sharing,
-): StoredJob {
+function readJob(seq: number, said: Buffer | undefined, text: Buffer, sharing: Sharing): StoredJob {
   const headEnd = 2 + text.readUInt16BE(0)
   const idAt = headEnd + 7
   const idEnd = idAt + (text[idAt - 1] as number)

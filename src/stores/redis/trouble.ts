@@ -45,24 +45,24 @@ const SAID: Readonly<Record<string, readonly [remedy: string, retryable: boolean
   ],
 }
 
-/** What went wrong with a call, as a caller sees it. */
+const CODES = new RegExp(`\\b(${Object.keys(SAID).join('|')})\\b`)
+
+/** What went wrong with a call, as a caller sees it. A server has its word anywhere in a text. */
 export function told(error: unknown, address: string, unknownOutcome: boolean): unknown {
   if (isAxError(error)) return error
   const text = error instanceof Error ? error.message : String(error)
-  const words = text.replace(/^(?:ERR |ReplyError: )/, '')
-  const code = /^-?([A-Z]{3,})\b/.exec(words)?.[1] ?? ''
-  const said = SAID[code]
-  if (said !== undefined) {
-    const [remedy, retryable] = said
-    return unavailable(address, remedy, retryable, error)
-  }
-  if (isOfServer(error)) return unavailable(address, `the server says: ${text}`, false, error)
+  // The library's own error holds the whole call, with all payloads.
+  const cause = new Error(text)
+  const [remedy, retryable] = SAID[CODES.exec(text)?.[1] ?? ''] ?? []
+  if (remedy !== undefined) return unavailable(address, remedy, retryable === true, cause)
+  if (isOfServer(error)) return unavailable(address, `the server says: ${text}`, false, cause)
   const outcome = unknownOutcome ? ' It is not known whether the call has happened.' : ''
-  return unavailable(address, `no answer (${text}).${outcome}`, true, error)
+  return unavailable(address, `no answer (${text}).${outcome}`, true, cause)
 }
 
+/** What the server has answered, and not what became of the connection. */
 function isOfServer(error: unknown): boolean {
-  return error instanceof Error && error.name === 'ReplyError'
+  return error instanceof Error && (error.name === 'ReplyError' || 'command' in error)
 }
 
 function unavailable(address: string, why: string, retryable: boolean, cause: unknown): AxError {

@@ -82,8 +82,8 @@ export class Watch {
     const client = (await this.#connection.client()).duplicate()
     client.on('error', () => {})
     try {
-      client.on('messageBuffer', (_channel: Buffer, message: Buffer) => {
-        const { by, hint } = readHint(message)
+      client.on('messageBuffer', (_channel: unknown, message: unknown) => {
+        const { by, hint } = readHint(message as Buffer)
         if (by !== this.#me) this.tell(hint)
       })
       await client.subscribe(keyOf(this.#connection.prefix, 'hint'))

@@ -60,7 +60,9 @@ local function byStatus()
   for status in pairs(MARKED) do
     if asked[status] then sources[#sources + 1] = indexed('st:' .. status) end
   end
-  if asked.running then sources[#sources + 1] = gathered(call('SMEMBERS', P .. 'held'), membersOf) end
+  if asked.running then
+    sources[#sources + 1] = gathered(call('SMEMBERS', P .. 'held'), membersOf)
+  end
   if asked.ready then
     local places, total = readyPlaces()
     if total > FEW_READY then return nil end
