@@ -3,7 +3,7 @@
 
 import type { BreakerState } from '../../core/breaker.ts'
 import { freeAt, type RateTerms } from '../../core/gcra.ts'
-import { type JobStatus, type NewJob, STATUSES, type StoredJob } from '../../core/job.ts'
+import { type JobStatus, STATUSES, type StoredJob } from '../../core/job.ts'
 import { shownAs } from '../../core/quorum.ts'
 import type { Ageing } from '../../core/rank.ts'
 import {
@@ -37,7 +37,7 @@ import type {
   WorkerInfo,
 } from '../../store/store.ts'
 import { type Reader, unpack } from './pack.ts'
-import { readJobs, type Sharing } from './rows.ts'
+import { type Known, knownOf, readJobs, type Sharing } from './rows.ts'
 
 type Counts = Record<JobStatus, number>
 
@@ -52,13 +52,13 @@ export function readInserted(
     return { status: reader.text(), what: reader.value() as unknown[] }
   })
   // Who was added by this call, by id: the server does not say again what it was.
-  const added = new Map<string, NewJob>()
+  const added = new Map<string, Known>()
   for (const [at, { status, what }] of said.entries()) {
     for (const [place, job] of (groups[at]?.jobs ?? []).entries()) {
-      if (status === 'done' && what[place] === true) added.set(job.id, job)
+      if (status === 'done' && what[place] === true) added.set(job.id, knownOf(job))
     }
   }
-  const jobs = readJobs(reader, { ...sharing, added: (id) => added.get(id) })
+  const jobs = readJobs(reader, { ...sharing, known: (id) => added.get(id) })
   let next = 0
   return said.map(({ status, what }, at): InsertAnswer => {
     if (status === 'stale') return { status }

@@ -95,8 +95,11 @@ export function replaceAsk({ gone, ...group }: ReplaceGroup, packTerms: PackTerm
   }
 }
 
-/** Seventeen values for each move, as apply.lua reads them; false for none. */
-export function movesAsk(moves: readonly Move[]): Ask {
+/**
+ * Eighteen values for each move, as apply.lua reads them; false for none. `seqOf`: of a job of
+ * which the server need not say again what was said of it, else 0.
+ */
+export function movesAsk(moves: readonly Move[], seqOf: (id: string) => number): Ask {
   const flat: Packable[] = []
   for (const move of moves) {
     const { expect } = move
@@ -107,6 +110,7 @@ export function movesAsk(moves: readonly Move[]): Ask {
     flat.push(typeof move.result === 'string' ? move.result : false)
     flat.push(move.error === undefined ? false : JSON.stringify(move.error))
     flat.push(move.keepMs, move.unknown === undefined ? 0 : move.unknown ? 1 : 2, move.verdict)
+    flat.push(seqOf(move.id))
   }
   return { moves: flat }
 }

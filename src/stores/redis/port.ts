@@ -45,7 +45,7 @@ import type { RedisClient } from './driver.ts'
 import { readPage, readTold } from './events.ts'
 import { inspect } from './inspection.ts'
 import { type Packable, Reader } from './pack.ts'
-import { readJobs, type Sharing, Unknown } from './rows.ts'
+import { type Known, knownAs, readJobs, type Sharing, Unknown } from './rows.ts'
 import type { ScriptName } from './statements.ts'
 import { readHint, Watch } from './watch.ts'
 
@@ -68,6 +68,9 @@ interface Answer<T> {
   readonly now: number
 }
 
+/** Beyond so many, what was leased is forgotten, and said again by the server. */
+const MOST_HELD = 10_000
+
 type Read<T> = (reader: Reader, sharing: Sharing, now: number) => T
 
 export class RedisStore implements Store {
@@ -75,6 +78,8 @@ export class RedisStore implements Store {
   readonly #settings: Settings
   readonly #connection: Connection
   readonly #watch: Watch
+  /** Jobs that were leased here: what they are need not be said again when they end. */
+  readonly #held = new Map<string, { readonly seq: number; readonly known: Known }>()
   #isClosed = false
 
   constructor(given: RedisClient | string, settings: Settings) {
@@ -102,7 +107,13 @@ export class RedisStore implements Store {
   }
 
   async lease({ holder, leaseMs, max, types }: LeaseAsk, tell: boolean) {
-    return this.#write('lease', tell, { holder, leaseMs, max, types }, readLeased)
+    const ask = { holder, leaseMs, max, types }
+    const told = await this.#write('lease', tell, ask, readLeased)
+    if (this.#held.size > MOST_HELD) this.#held.clear()
+    for (const job of told.answer.jobs) {
+      this.#held.set(job.id, { seq: job.seq, known: knownAs(job) })
+    }
+    return told
   }
 
   async overdue({ limit, keepLogMs }: OverdueAsk, tell: boolean) {
@@ -110,7 +121,13 @@ export class RedisStore implements Store {
   }
 
   async apply(moves: readonly Move[], tell: boolean) {
-    return this.#write('apply', tell, movesAsk(moves), readMoved)
+    const mine = new Map(moves.map(({ id }) => [id, this.#held.get(id)]))
+    const ask = movesAsk(moves, (id) => mine.get(id)?.seq ?? 0)
+    const told = await this.#write('apply', tell, ask, (reader, sharing) => {
+      return readMoved(reader, { ...sharing, known: (id) => mine.get(id)?.known })
+    })
+    for (const id of mine.keys()) this.#held.delete(id)
+    return told
   }
 
   async extend(ask: ExtendAsk, tell: boolean) {
@@ -278,7 +295,7 @@ export class RedisStore implements Store {
       termsOf: (number) => this.#connection.termsOf(number),
       unknown,
       heads: new Map(),
-      added: () => undefined,
+      known: () => undefined,
     }
     return { value: read(reader, sharing, now), events, hint, now }
   }

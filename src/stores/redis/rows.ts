@@ -166,15 +166,33 @@ export function seqOf(key: Buffer): number {
   return key.readUIntBE(0, 6)
 }
 
+/** What never changes of a job. */
+export interface Known {
+  readonly said: Said
+  readonly terms: Terms
+}
+
+export function knownOf(job: NewJob): Known {
+  return { said: saidOf(job), terms: job.terms }
+}
+
+/** The same of a job that was read. */
+export function knownAs(job: StoredJob): Known {
+  const { key, keyForMs, exclusive, flow, enqueueTimeoutMs, depMode, deps, payload } = job
+  const text = typeof payload === 'string' ? payload : undefined
+  const said = { key, keyForMs, lane: exclusive, flow, enqueueTimeoutMs, depMode, deps }
+  return { said: { ...said, payload: text }, terms: job.terms }
+}
+
 export interface Sharing extends Shared {
   readonly unknown: Unknown
   /** What jobs of this answer have in common, by its bytes. */
   readonly heads: Map<string, Head>
-  /** A job that this very call has added: nobody says again what it was. */
-  readonly added: (id: string) => NewJob | undefined
+  /** What this process knows of a job anyway: then the server does not say it again. */
+  readonly known: (id: string) => Known | undefined
 }
 
-/** Jobs as a script answers them: number, what was said (false: see `added`), how it is now. */
+/** Jobs as a script answers them: number, what was said (false: see `known`), how it is now. */
 export function readJobs(reader: Reader, sharing: Sharing): StoredJob[] {
   return Array.from({ length: reader.list() / 3 }, () => {
     const seq = seqOf(reader.bytes())
@@ -192,9 +210,9 @@ function readJob(seq: number, said: Buffer | undefined, text: Buffer, sharing: S
   const number = text.readUIntBE(headEnd, 6)
   const id = text.toString('utf8', idAt, idEnd)
   const more = idEnd === text.length ? NOTHING_MORE : readMore(new Reader(text.subarray(idEnd)))
-  const job = said === undefined ? sharing.added(id) : undefined
+  const known = said === undefined ? sharing.known(id) : undefined
   const { key, keyForMs, lane, flow, enqueueTimeoutMs, depMode, deps, payload } =
-    job === undefined ? readSaid(said ?? NO_BYTES, flags) : saidOf(job)
+    known === undefined ? readSaid(said ?? NO_BYTES, flags) : known.said
   const log = attemptsIn(more.lg, createdAt)
   if (status === 'running') {
     const queuedMs = startedAt - head.readyAt
@@ -209,7 +227,7 @@ function readJob(seq: number, said: Buffer | undefined, text: Buffer, sharing: S
     flow,
     payload,
     body: undefined,
-    terms: job?.terms ?? termsFrom(head.termsAt, more, sharing),
+    terms: known?.terms ?? termsFrom(head.termsAt, more, sharing),
     priority: head.priority,
     weight: head.weight,
     rank: head.rank,

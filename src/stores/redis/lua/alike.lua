@@ -10,6 +10,28 @@ function Alike.bare(text)
   return head, at, string.sub(text, at + 7, last)
 end
 
+local NO_LEASE = string.rep('\0', 6)
+
+-- Where the keys of those are gathered that leave a place or come to it.
+local function listsOf(pattern)
+  local before, after = pattern.before, pattern.after
+  local leaves, joins = {}, {}
+  if before then
+    if before.place then leaves[1] = listOf(Writing.rems, before.place) end
+    if before.held then leaves[#leaves + 1] = listOf(Writing.rems, before.held) end
+    if before.mark then leaves[#leaves + 1] = listOf(Writing.rems, 'st:' .. before.mark) end
+  end
+  if after.place and SETS[string.sub(after.place, 1, 2)] then
+    joins[1] = listOf(Writing.adds, after.place)
+  elseif after.place then
+    pattern.queue = listOf(Writing.adds, after.place)
+    pattern.score = string.format('%.0f', after.score)
+  end
+  if after.held then joins[#joins + 1] = listOf(Writing.adds, after.held) end
+  if after.term then joins[#joins + 1] = termList(after.term, after.deadline) end
+  pattern.leaves, pattern.joins = leaves, joins
+end
+
 -- What became of the first: `before` is the head that it had; false for a new job.
 function Alike.learn(before, row)
   local bytes = Head.bytes(row)
@@ -21,10 +43,12 @@ function Alike.learn(before, row)
   local pattern = {
     before = before, after = Head.of(bytes), line = row.line, rest = rest, count = 0,
     first = struct.pack('>I2', #bytes) .. bytes, run = run, attempt = run[11][#run[11]],
+    blocks = {}, length = -1, prefix = '',
   }
   if rest ~= '' then
     pattern.more = string.char(string.byte(rest) + 1) .. string.sub(rest, 2) .. pack('re')
   end
+  listsOf(pattern)
   Alike.patterns[#Alike.patterns + 1] = pattern
   return pattern
 end
@@ -42,23 +66,37 @@ local function logAgain(pattern, id)
   pattern.run = Log.runs[#Log.runs]
 end
 
+-- The text of another, under a lease or under none.
+local function textOf(pattern, id, lease, result)
+  local rest = pattern.rest
+  if result then rest = pattern.more .. pack(result) end
+  if lease > 0 then
+    return pattern.first .. struct.pack('>I6B', lease, #id) .. id .. rest
+  end
+  if pattern.length ~= #id then
+    pattern.length = #id
+    pattern.prefix = pattern.first .. NO_LEASE .. string.char(#id)
+  end
+  return pattern.prefix .. id .. rest
+end
+
 -- Does the same to another. Answers its text.
 function Alike.again(pattern, key, id, lease, result)
-  local before, after, rest = pattern.before, pattern.after, pattern.rest
-  if result then rest = pattern.more .. pack(result) end
-  local text = pattern.first .. struct.pack('>I6B', lease, #id) .. id .. rest
+  local text = textOf(pattern, id, lease, result)
   pattern.count = pattern.count + 1
   texts[key], ahead[key] = text, true
-  local flat = Writing.texts
-  local at = #flat
-  flat[at + 1], flat[at + 2] = key, text
-  if before and before.place then remove(before.place, key) end
-  if before and before.held then remove(before.held, key) end
-  if before and before.mark then remove('st:' .. before.mark, key) end
-  if after.place then add(after.place, after.score, key) end
-  if after.held then add(after.held, 0, key) end
+  append(Writing.texts, key, text)
+  local leaves, joins, after = pattern.leaves, pattern.joins, pattern.after
+  for at = 1, #leaves do
+    local list = leaves[at]
+    list[#list + 1] = key
+  end
+  for at = 1, #joins do
+    local list = joins[at]
+    list[#list + 1] = key
+  end
+  if pattern.queue then append(pattern.queue, pattern.score, key) end
   if after.mark then add('st:' .. after.mark, (struct.unpack('>I6', key)), key) end
-  if after.term then setTerm(after.term, after.deadline, key) end
   logAgain(pattern, id)
   return text
 end
@@ -68,16 +106,22 @@ function Alike.light(key, text, pattern, said)
   return { key = key, text = text, line = pattern.line, said = said }
 end
 
+-- One more in a block of numbers, or one less.
+function Alike.countIn(pattern, seq, by)
+  local block, blocks = floor(seq / 128), pattern.blocks
+  blocks[block] = (blocks[block] or 0) + by
+end
+
 -- Forgets a job whose head says all that there is to ask.
 function Alike.forget(head, key, id, text)
   local pattern = Alike.gone[head]
   if not pattern then
-    pattern = { before = head, after = false, line = head.line, count = 0 }
+    pattern = { before = head, after = false, line = head.line, count = 0, blocks = {} }
     Alike.gone[head] = pattern
     Alike.patterns[#Alike.patterns + 1] = pattern
   end
   pattern.count = pattern.count + 1
-  countIn({ seq = (struct.unpack('>I6', key)), line = head.line }, -1)
+  Alike.countIn(pattern, (struct.unpack('>I6', key)), -1)
   Writing.goneKeys[#Writing.goneKeys + 1] = key
   Writing.goneNames[#Writing.goneNames + 1] = id
   texts[key], keys[id], rows[key], ids[id] = false, false, false, false
@@ -97,6 +141,7 @@ function Alike.settle()
       if after then tally(pattern, after.status, count) end
       if wasAlive and not isAlive then weigh(before, -count) end
       if isAlive and not wasAlive then weigh(after, count) end
+      for block, by in pairs(pattern.blocks) do countIn(pattern.line, block, by) end
     end
   end
   Alike.patterns, Alike.gone, Alike.known = {}, {}, {}

@@ -5,7 +5,7 @@
 local function jobsOf(list)
   local flat, unknown = {}, {}
   for _, row in ipairs(list) do
-    if not row.said then unknown[#unknown + 1] = row.key end
+    if not row.said and not row.isNew then unknown[#unknown + 1] = row.key end
   end
   local saids = readAll(P .. 'j', unknown)
   for at, key in ipairs(unknown) do unknown[key] = saids[at] or '' end

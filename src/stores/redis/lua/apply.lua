@@ -1,7 +1,7 @@
 -- Owns the call `apply`: all moves; then what follows for others; then how each job is after that.
 -- May never let one move see another's half: each is compared with the job as it then is.
 
-local WIDTH = 17
+local WIDTH = 18
 
 local function readMove(m, at)
   return {
@@ -36,6 +36,7 @@ local function succeedAlike(m, at, key, head, id, lease)
   local text = Alike.again(pattern, key, id, 0, m[at + 12])
   signs.ended[#signs.ended + 1] = id
   local row = Alike.light(key, text, pattern)
+  row.isNew = (struct.unpack('>I6', key)) == m[at + 17]
   return { row = row, status = 'moved', why = false, by = false, isLight = true }
 end
 

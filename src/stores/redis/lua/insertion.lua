@@ -200,7 +200,7 @@ end
 
 -- The same as insertOne, where the rules have to be asked about the first of each kind alone.
 local function insertPlain(group)
-  local m, answers, fresh, pattern = group.jobs, {}, {}, nil
+  local m, fresh, pattern = group.jobs, {}, nil
   for at = 1, #m, WIDE do
     local id, row = m[at], nil
     if pattern and #Alike.patterns > 0 and isLikeLast(m, at) then
@@ -209,7 +209,7 @@ local function insertPlain(group)
       local text = Alike.again(pattern, key, id, 0)
       append(Writing.names, id, key)
       if said ~= '' then append(Writing.saids, key, said) end
-      countIn({ seq = S.lastSeq, line = pattern.line }, 1)
+      Alike.countIn(pattern, S.lastSeq, 1)
       keys[id], ids[id] = key, nil
       row = Alike.light(key, text, pattern, said)
       row.id, row.isNew = id, true
@@ -220,10 +220,9 @@ local function insertPlain(group)
       pattern = Alike.learn(false, row)
     end
     fresh[#fresh + 1] = row
-    answers[#answers + 1] = { true, row }
   end
   Graph.adopt(fresh)
-  return { status = 'done', answers = answers }
+  return { status = 'done', added = fresh }
 end
 
 local function insertAll(groups, needsNoRoom)
@@ -250,6 +249,10 @@ local function answerTo(results)
     for place, answer in ipairs(result.answers or {}) do
       what[place] = answer[1]
       list[#list + 1] = answer[2]
+    end
+    for place, row in ipairs(result.added or {}) do
+      what[place] = true
+      list[#list + 1] = row
     end
     said[at] = { result.status, what }
   end

@@ -83,10 +83,18 @@ local late = {}
 collect(late, 'waits', limit)
 local sawAll = Terms.late('ends', limit, late)
 sawAll = Terms.late('past', limit, late) and sawAll
-table.sort(late, function(a, b)
+for _, each in ipairs(late) do each[3] = struct.unpack('>I6', each[1]) end
+local function isSooner(a, b)
   if a[2] ~= b[2] then return a[2] < b[2] end
-  return isSmaller(a[1], b[1])
-end)
+  return a[3] < b[3]
+end
+-- They mostly are in order: who ended together was added together.
+for at = 2, #late do
+  if isSooner(late[at], late[at - 1]) then
+    table.sort(late, isSooner)
+    break
+  end
+end
 
 local found, jobs = {}, {}
 for at = 1, min(#late, limit) do found[at] = late[at][1] end

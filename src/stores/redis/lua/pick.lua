@@ -182,12 +182,38 @@ local function displaceFor(row, pool, lease, cap, share)
   if victim then Board.displace(victim, row) else lease.nextAt = min(lease.nextAt, at) end
 end
 
+-- Whether nothing but the caps of pool and worker has to be asked again for each job.
+local function isSimple(rules, pool, queues, lease)
+  local isBound = rules.rate or pool.breaker or rules.elastic or rules.preempt
+  local queue = queues[1]
+  return #queues == 1 and not isBound and not queue.isSuspects and not lease.caps[queue.names.type]
+end
+
+-- Grants as many of one queue as there are slots; leaves to takeFrom what is not alike.
+local function takeRun(queue, most, lease)
+  local taken = 0
+  while taken < most do
+    local row, key, id = peek(queue, lease.size)
+    if not id or not row.isPlain then break end
+    queue.at, taken = queue.at + 1, taken + 1
+    lease.grantAlike(row, key, id)
+  end
+  lease.left = lease.left - taken
+  for _ = 1, taken do Slots.add(queue.names.pool, queue.names.type) end
+end
+
 -- Grants the best of a pool that may start.
 local function takeFrom(pool, queues, lease)
   local rules, isChanged = pool.rules, false
   if rules.paused then return end
   if not rules.elastic and not rules.preempt and Slots.ofPool(pool.name) >= rules.concurrency then
     return
+  end
+  if isSimple(rules, pool, queues, lease) then
+    local share = rules.perWorker < rules.concurrency
+      and rules.perWorker - Slots.ofShare(pool.name, lease.holder) or NEVER
+    local free = rules.concurrency - Slots.ofPool(pool.name)
+    takeRun(queues[1], min(lease.left, free, share), lease)
   end
   while lease.left > 0 do
     local queue, row, key, id = nextOf(queues, lease)

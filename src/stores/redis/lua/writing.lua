@@ -15,12 +15,17 @@ empty()
 -- Leases are in sets: nothing but how many there are is asked of them.
 local SETS = { ['l:'] = true, ['h:'] = true }
 
-local function add(place, score, member)
-  local list = Writing.adds[place]
+local function listOf(lists, place)
+  local list = lists[place]
   if not list then
     list = { isSet = SETS[string.sub(place, 1, 2)] }
-    Writing.adds[place] = list
+    lists[place] = list
   end
+  return list
+end
+
+local function add(place, score, member)
+  local list = listOf(Writing.adds, place)
   local at = #list
   if list.isSet then
     list[at + 1] = member
@@ -30,7 +35,7 @@ local function add(place, score, member)
 end
 
 -- A deadline that many may share: see termOf.
-local function setTerm(term, at, key)
+local function termList(term, at)
   local terms = Writing.terms[term]
   if not terms then
     terms = {}
@@ -41,15 +46,11 @@ local function setTerm(term, at, key)
     keys = {}
     terms[at] = keys
   end
-  keys[#keys + 1] = key
+  return keys
 end
 
 local function remove(place, member)
-  local list = Writing.rems[place]
-  if not list then
-    list = {}
-    Writing.rems[place] = list
-  end
+  local list = listOf(Writing.rems, place)
   list[#list + 1] = member
 end
 
@@ -100,18 +101,17 @@ function Rank.renew(row)
 end
 
 -- A block is 128 numbers: a walk in order of seq leaves out those in which nobody is left.
-local function countIn(row, by)
-  local block = floor(row.seq / 128)
-  local blocks = Writing.sums[row.line]
+local function countIn(line, block, by)
+  local blocks = Writing.sums[line]
   if not blocks then
     blocks = {}
-    Writing.sums[row.line] = blocks
+    Writing.sums[line] = blocks
   end
   blocks[block] = (blocks[block] or 0) + by
 end
 
 local function nameIt(row, move)
-  countIn(row, move == add and 1 or -1)
+  countIn(row.line, floor(row.seq / 128), move == add and 1 or -1)
   if not has(row, SPECIAL) then return end
   local header = Rows.header(row)
   local score = row.seq
@@ -173,7 +173,8 @@ local function move(row)
     if held then add(held, 0, key) end
   end
   if term and (term ~= row.term or row.deadline ~= row.termAt) then
-    setTerm(term, row.deadline, key)
+    local keys = termList(term, row.deadline)
+    keys[#keys + 1] = key
   end
   if (laned or row.laned) and (laned ~= row.laned or row.ranked ~= row.rank) then
     local lane = 'w:' .. Rows.header(row).lane
@@ -213,7 +214,7 @@ local REGISTERED = { ['r:'] = true, ['rs'] = true, ['l:'] = true, ['h:'] = true 
 
 local function writePlaces()
   for place, members in pairs(Writing.rems) do
-    putAll(SETS[string.sub(place, 1, 2)] and 'SREM' or 'ZREM', P .. place, members)
+    putAll(members.isSet and 'SREM' or 'ZREM', P .. place, members)
     if REGISTERED[string.sub(place, 1, 2)] and not Writing.adds[place]
         and call('EXISTS', P .. place) == 0 then
       register(place, false)
