@@ -20,17 +20,18 @@ const MOST_TERMS = 1_000
 const MOST_WALKED = 5_000
 
 const CORE = ['session', 'rows', 'answers'] as const
-const RULES = [...CORE, 'writing', 'alike', 'board', 'lanes', 'graph', 'pools'] as const
+const RULES = [...CORE, 'writing', 'alike', 'board', 'lanes', 'pools'] as const
+const LINKING = [...RULES, 'graph'] as const
 const LOOKS = [...CORE, 'board', 'lanes', 'graph', 'reading', 'walk'] as const
-const ADDING = [...RULES, 'timetable', 'room', 'loops', 'insertion'] as const
+const ADDING = [...LINKING, 'timetable', 'room', 'loops', 'insertion'] as const
 
 /** The pieces of each script, in order; the last one is the call itself. */
 const PIECES = {
   insert: [...ADDING, 'insert'],
   replace: [...ADDING, 'replace'],
   lease: [...RULES, 'pick', 'lease'],
-  overdue: [...RULES, 'timetable', 'walk', 'terms', 'overdue'],
-  apply: [...RULES, 'moves', 'apply'],
+  overdue: [...LINKING, 'timetable', 'walk', 'terms', 'overdue'],
+  apply: [...LINKING, 'moves', 'apply'],
   extend: [...RULES, 'moves', 'extend'],
   configure: [...RULES, 'timetable', 'configure'],
   beat: ['session', 'beat'],

@@ -62,11 +62,15 @@ function Queue.new(place, names, isSuspects)
 end
 
 local function readQueue(queue, size)
-  local found = call('ZRANGE', P .. queue.place, queue.base, queue.base + size - 1, 'WITHSCORES')
+  local place, last = P .. queue.place, queue.base + size - 1
   local keys, ranks = {}, {}
-  for at = 1, #found, 2 do
-    local place = (at + 1) / 2
-    keys[place], ranks[place] = found[at], tonumber(found[at + 1])
+  if queue.isAlone then
+    keys = call('ZRANGE', place, queue.base, last)
+  else
+    local found = call('ZRANGE', place, queue.base, last, 'WITHSCORES')
+    for at = 1, #found, 2 do
+      keys[(at + 1) / 2], ranks[(at + 1) / 2] = found[at], tonumber(found[at + 1])
+    end
   end
   queue.base = queue.base + #keys
   queue.keys, queue.ranks, queue.at = keys, ranks, 1
@@ -209,6 +213,7 @@ local function takeFrom(pool, queues, lease)
   if not rules.elastic and not rules.preempt and Slots.ofPool(pool.name) >= rules.concurrency then
     return
   end
+  queues[1].isAlone = #queues == 1
   if isSimple(rules, pool, queues, lease) then
     local share = rules.perWorker < rules.concurrency
       and rules.perWorker - Slots.ofShare(pool.name, lease.holder) or NEVER
