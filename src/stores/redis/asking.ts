@@ -96,23 +96,33 @@ export function replaceAsk({ gone, ...group }: ReplaceGroup, packTerms: PackTerm
 }
 
 /**
- * Eighteen values for each move, as apply.lua reads them; false for none. `seqOf`: of a job of
- * which the server need not say again what was said of it, else 0.
+ * What moves have in common is said once, as a kind; then eight values for each move, as apply.lua
+ * reads them; false for none. `seqOf`: of a job of which the server need not say again what was
+ * said of it, else 0.
  */
 export function movesAsk(moves: readonly Move[], seqOf: (id: string) => number): Ask {
+  const kinds: Packable[] = []
+  const known = new Map<string, number>()
+  const kindOf = (move: Move): number => {
+    const kind = [move.step, move.to, move.delayMs, move.keepRank, move.charge]
+    const more = [move.outcome ?? false, move.code ?? false, move.keepMs, move.verdict]
+    const unknown = move.unknown === undefined ? 0 : move.unknown ? 1 : 2
+    const all: Packable[] = [...kind, ...more, unknown]
+    const name = all.join('\0')
+    const at = known.get(name) ?? kinds.push(all)
+    known.set(name, at)
+    return at
+  }
   const flat: Packable[] = []
   for (const move of moves) {
     const { expect } = move
-    if ('lease' in expect) flat.push(move.id, expect.lease, 0, 0, false)
-    else flat.push(move.id, false, expect.seq, expect.rev, expect.overdue)
-    flat.push(move.step, move.to, move.delayMs, move.keepRank, move.charge)
-    flat.push(move.outcome ?? false, move.code ?? false)
+    flat.push(move.id, kindOf(move))
+    if ('lease' in expect) flat.push(expect.lease, false, false)
+    else flat.push(false, expect.seq, expect.overdue ? -expect.rev : expect.rev)
     flat.push(typeof move.result === 'string' ? move.result : false)
-    flat.push(move.error === undefined ? false : JSON.stringify(move.error))
-    flat.push(move.keepMs, move.unknown === undefined ? 0 : move.unknown ? 1 : 2, move.verdict)
-    flat.push(seqOf(move.id))
+    flat.push(move.error === undefined ? false : JSON.stringify(move.error), seqOf(move.id))
   }
-  return { moves: flat }
+  return { kinds, moves: flat }
 }
 
 export function extendAsk({ holder, held, leaseMs, upTo }: ExtendAsk): Ask {

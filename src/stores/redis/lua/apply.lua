@@ -1,58 +1,60 @@
 -- Owns the call `apply`: all moves; then what follows for others; then how each job is after that.
 -- May never let one move see another's half: each is compared with the job as it then is.
 
-local WIDTH = 18
-
-local function readMove(m, at)
-  return {
-    id = m[at], lease = m[at + 1], seq = m[at + 2], rev = m[at + 3], overdue = m[at + 4],
-    step = m[at + 5], to = m[at + 6], delayMs = m[at + 7], keepRank = m[at + 8],
-    charge = m[at + 9], outcome = m[at + 10], code = m[at + 11], result = m[at + 12],
-    error = m[at + 13], keepMs = m[at + 14], unknown = m[at + 15], verdict = m[at + 16],
+-- A move is { id, kind, lease or false, seq, rev, result, error, the seq that the client knows };
+-- a rev below zero asks for a deadline that is past. A kind is what moves have in common.
+local WIDTH = 8
+local kinds = {}
+for at, kind in ipairs(ask.kinds) do
+  kinds[at] = {
+    step = kind[1], to = kind[2], delayMs = kind[3], keepRank = kind[4], charge = kind[5],
+    outcome = kind[6], code = kind[7], keepMs = kind[8], verdict = kind[9], unknown = kind[10],
   }
+  kinds[at].meta = { __index = kinds[at] }
 end
 
--- Whether two moves say the same, but for who it is and what came out.
-local function isSame(m, a, b)
-  for offset = 6, 16 do
-    if offset ~= 12 and m[a + offset] ~= m[b + offset] then return false end
-  end
-  return true
+local function readMove(m, at)
+  local rev = m[at + 4]
+  return setmetatable({
+    id = m[at], lease = m[at + 2], seq = m[at + 3], rev = rev and math.abs(rev),
+    overdue = rev and rev < 0, result = m[at + 5], error = m[at + 6],
+  }, kinds[m[at + 1]].meta)
 end
 
 -- A success of a job about which nothing is special, and that nobody can be waiting for.
-local function succeedAlike(m, at, key, head, id, lease)
-  if head.status ~= 'running' or lease ~= m[at + 1] or m[at + 11] or m[at + 13] then return nil end
+local function succeedAlike(m, at, kind, key, head, id, lease)
+  if head.status ~= 'running' or lease ~= m[at + 2] or kind.code or m[at + 6] then return nil end
   local pattern = Alike.known[head]
-  if not pattern or not isSame(m, at, pattern.at) then
+  if not pattern or pattern.kind ~= kind then
     local row = Rows.byKey(key)
     local result = { row = row, status = moveOne(row, readMove(m, at)), why = false, by = false }
     if result.status == 'moved' then
-      Alike.known[head] = Alike.learn(head, row)
-      Alike.known[head].at = at
+      pattern = Alike.learn(head, row)
+      pattern.kind = kind
+      Alike.known[head] = pattern
     end
     return result
   end
-  local text = Alike.again(pattern, key, id, 0, m[at + 12])
+  local text = Alike.again(pattern, key, id, 0, m[at + 5])
   signs.ended[#signs.ended + 1] = id
   local row = Alike.light(key, text, pattern)
-  row.isNew = (struct.unpack('>I6', key)) == m[at + 17]
+  row.isNew = (struct.unpack('>I6', key)) == m[at + 7]
   return { row = row, status = 'moved', why = false, by = false, isLight = true }
 end
 
 local forgotten = {}
 
 -- A success that is forgotten: no failure, no code, no edge, no key, no flow has to hear of it.
-local function forgetAlike(m, at, key, head, text)
-  local seq = struct.unpack('>I6', key)
-  local isDue = not m[at + 4] or (head.deadline > 0 and head.deadline <= now)
-  if head.status ~= 'success' or m[at + 1] or seq ~= m[at + 2] or head.rev ~= m[at + 3]
-      or not isDue or string.find(text, '\162co', 1, true) then
+local function forgetAlike(m, at, kind, key, head, text)
+  local seq, rev = struct.unpack('>I6', key), m[at + 4]
+  if head.status ~= 'success' or m[at + 2] or seq ~= m[at + 3] then return nil end
+  local isDue = rev >= 0 or (head.deadline > 0 and head.deadline <= now)
+  if head.rev ~= math.abs(rev) or not isDue or string.find(text, '\162co', 1, true) then
     return nil
   end
   local row = Alike.forget(head, key, m[at], text)
   forgotten[#forgotten + 1] = row
-  if m[at + 14] > 0 then Graph.remember(m[at], 'success', m[at + 14]) end
+  if kind.keepMs > 0 then Graph.remember(m[at], 'success', kind.keepMs) end
   return { row = row, status = 'moved', why = false, by = false, isLight = true }
 end
 
@@ -60,16 +62,17 @@ end
 local function moveAlike(m, at)
   local key = keys[m[at]]
   if S.linked > 0 or not key or rows[key] ~= nil then return nil end
-  local text, step = texts[key], m[at + 5]
+  local text, kind = texts[key], kinds[m[at + 1]]
+  local step = kind.step
   if not text then return nil end
   if step == 'succeed' then
     local head, place, id = Alike.bare(text)
     if not head or not head.isPlain then return nil end
-    return succeedAlike(m, at, key, head, id, (struct.unpack('>I6', text, place)))
+    return succeedAlike(m, at, kind, key, head, id, (struct.unpack('>I6', text, place)))
   end
   if step ~= 'forget' then return nil end
   local head = Head.split(text)
-  return head.isPlain and forgetAlike(m, at, key, head, text) or nil
+  return head.isPlain and forgetAlike(m, at, kind, key, head, text) or nil
 end
 
 local names, results = {}, {}
