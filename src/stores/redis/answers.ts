@@ -37,7 +37,7 @@ import type {
   WorkerInfo,
 } from '../../store/store.ts'
 import { type Reader, unpack } from './pack.ts'
-import { type Known, knownOf, readJobs, type Sharing } from './rows.ts'
+import { type Known, readJobs, type Sharing } from './rows.ts'
 
 type Counts = Record<JobStatus, number>
 
@@ -55,7 +55,7 @@ export function readInserted(
   const added = new Map<string, Known>()
   for (const [at, { status, what }] of said.entries()) {
     for (const [place, job] of (groups[at]?.jobs ?? []).entries()) {
-      if (status === 'done' && what[place] === true) added.set(job.id, knownOf(job))
+      if (status === 'done' && what[place] === true) added.set(job.id, job)
     }
   }
   const jobs = readJobs(reader, { ...sharing, known: (id) => added.get(id) })
