@@ -20,17 +20,7 @@ import type {
   Traits,
   WorkerBeat,
 } from '../../store/store.ts'
-import {
-  readCounted,
-  readExtended,
-  readInserted,
-  readLeased,
-  readMoved,
-  readOverdue,
-  readSettings,
-  readStanding,
-  readWorkers,
-} from './answers.ts'
+import { readExtended, readInserted, readLeased, readMoved, readOverdue } from './answers.ts'
 import {
   beatAsk,
   changesAsk,
@@ -43,6 +33,7 @@ import {
 import { Connection, type Waiting } from './connection.ts'
 import type { RedisClient } from './driver.ts'
 import { readPage, readTold } from './events.ts'
+import { readCounted, readSettings, readStanding, readWorkers } from './figures.ts'
 import { inspect } from './inspection.ts'
 import { type Packable, Reader } from './pack.ts'
 import { readJobs, type Sharing, Unknown } from './rows.ts'

@@ -112,9 +112,10 @@ local function grantAlike(head, key, id)
     Alike.known[head] = Alike.learn(head, row)
     return
   end
-  S.lastLease = S.lastLease + 1
-  local text = Alike.again(pattern, key, id, S.lastLease)
-  granted[#granted + 1] = Alike.light(key, text, pattern)
+  local number = S.lastLease + 1
+  S.lastLease = number
+  local text = Alike.again(pattern, key, id, number)
+  granted[#granted + 1] = { key = key, text = text, line = pattern.line }
 end
 
 -- The queues of each pool that this worker serves, and the pools in order of name.
