@@ -55,21 +55,38 @@ local function forgetAlike(m, at, kind, key, head, text)
   return row
 end
 
+-- Whether no edge leads to a job: then nobody has to hear of it, and nobody names it.
+local areAllFree
+
+local function isFree(id)
+  if S.linked == 0 then return true end
+  if areAllFree == nil then
+    local all, found = {}, 0
+    for at = 1, #ask.moves, WIDTH do all[#all + 1] = P .. 'd:' .. ask.moves[at] end
+    for first = 1, #all, 1000 do
+      found = found + call('EXISTS', unpack(all, first, min(first + 999, #all)))
+    end
+    areAllFree = found == 0
+  end
+  return areAllFree or call('EXISTS', P .. 'd:' .. id) == 0
+end
+
 -- What became of a job that is like others, and was moved; nil where it takes a closer look.
 local function moveAlike(m, at)
   local key = keys[m[at]]
-  if S.linked > 0 or not key or rows[key] ~= nil then return nil end
+  if not key or rows[key] ~= nil then return nil end
   local text, kind = texts[key], kinds[m[at + 1]]
   local step = kind.step
   if not text then return nil end
   if step == 'succeed' then
     local head, place, id = Alike.bare(text)
-    if not head or not head.isPlain then return nil end
+    if not head or not head.isPlain or not isFree(id) then return nil end
     return succeedAlike(m, at, kind, key, head, id, (struct.unpack('>I6', text, place)))
   end
   if step ~= 'forget' then return nil end
   local head = Head.split(text)
-  return head.isPlain and forgetAlike(m, at, kind, key, head, text) or nil
+  if not head.isPlain or not isFree(m[at]) then return nil end
+  return forgetAlike(m, at, kind, key, head, text)
 end
 
 local names, moved, follows, others = {}, {}, {}, {}
