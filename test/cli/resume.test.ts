@@ -543,7 +543,7 @@ describe('--store', () => {
 
   it.each([
     ['mysql://me:secret@localhost/0', "there is no store for 'mysql://' in this version of ax"],
-    ['postgres://localhost/ax', "What it takes now is 'memory', or a file such as .ax"],
+    ['postgres://localhost/ax', "What it takes now is 'memory', a file such as .ax"],
     ['nowhere/ax.db', 'the folder of nowhere/ax.db does not exist. Make it first.'],
   ])('%s is refused before anything starts', async (store, text) => {
     const folder = inFolder({ 'flow.yaml': "jobs: { a: { run: 'touch started' } }" })
