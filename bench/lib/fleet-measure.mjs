@@ -114,7 +114,9 @@ export async function measureCalls(url, control, { workers, held }) {
   const { answer } = await store.lease({ holder, leaseMs: LEASE_MS, max: held, types }, false)
   const leases = answer.jobs.map(({ id, lease }) => ({ id, lease: lease?.number ?? 0 }))
   const said = { name: 'worker', types, full: false, zombies: 0, settings: '{}', ttlMs: LEASE_MS }
-  const beat = (/** @type {number} */ at) => store.beat({ ...said, holder: `worker:${at}` })
+  const beat = (/** @type {number} */ at) => {
+    return store.beat({ ...said, holder: `worker:${at % workers}` })
+  }
   await inFlight(workers, beat)
   /** @param {(at: number) => Promise<unknown>} call */
   const cost = async (call) => {
