@@ -18,7 +18,8 @@ import { root } from './sources.ts'
 
 const page = readPage('redis.md')
 const programs = programsOf(page)
-const workshop = openWorkshop([])
+const main = join('three-workers', 'main.mjs')
+const workshop = openWorkshop([main, join('three-workers', 'worker.mjs')])
 
 beforeAll(prepare, 120_000)
 afterAll(() => workshop.remove())
@@ -46,7 +47,7 @@ describe('the code of docs/redis.md', { timeout: PATIENCE_MS }, () => {
     expect(await workshop.compile(wrong)).toContain("'prefx' does not exist")
   })
 
-  it('compiles under strict types', async () => {
+  it('compiles under strict types, like the example', async () => {
     expect(await workshop.compile(programs)).toBe('')
     expect(programs.map(({ title }) => title)).toEqual(['A first program', 'Cluster'])
   })
