@@ -88,8 +88,8 @@ describeOnRedis('three workers, one of which is killed', () => {
     const [one, two, three] = rows.map(([, started, succeeded]) => [started, succeeded].map(Number))
     expect(rows.map(([name]) => name)).toEqual(['1', '2', '3'])
     expect(two?.[0]).toBeGreaterThan(two?.[1] as number)
-    expect([one, two, three].reduce((sum, row) => sum + (row?.[1] ?? 0), 0)).toBe(30)
-    expect(out).toMatch(/\n30 of 30 orders succeeded, 30 were charged\.\nCharged twice: 0\.\n$/)
+    expect([one, two, three].reduce((sum, row) => sum + (row?.[1] ?? 0), 0)).toBe(60)
+    expect(out).toMatch(/\n60 of 60 orders succeeded, 60 were charged\.\nCharged twice: 0\.\n$/)
   }
 
   it('charge every order once, on a server of their own', async () => {

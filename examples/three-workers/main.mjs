@@ -1,4 +1,4 @@
-// node main.mjs: three workers on one Redis share 30 orders. The printer of the second one jams after
+// node main.mjs: three workers on one Redis share 60 orders. The printer of the second one jams after
 // it has charged an order, and it is killed there and then; the others take over what it held. At the
 // end: who did what, and that every order was charged once.
 
@@ -16,10 +16,10 @@ import { LEASE, POOLS } from './terms.mjs'
 
 /** @typedef {import('ax-scheduler').Job} Job */
 
-const ORDERS = 30
+const ORDERS = 60
 const NAMES = ['worker-1', 'worker-2', 'worker-3']
-/** It jams at its fourth order. */
-const VICTIM = { name: 'worker-2', jams: 4 }
+/** It jams at its third order. */
+const VICTIM = { name: 'worker-2', jams: 3 }
 
 const redis = await findRedis().catch((error) => {
   console.error(error.message)
@@ -43,9 +43,11 @@ const handles = await scheduler.addJobs(
     return { id: order, type: 'order', pool: 'orders', payload: { order } }
   }),
 )
-const order = await killed
-console.log(`${VICTIM.name} has charged ${order} and hangs: it is killed`)
-await Promise.all(handles.map((handle) => handle.result()))
+const ended = Promise.all(handles.map((handle) => handle.result()))
+const order = await Promise.race([killed, ended.then(() => undefined)])
+if (order === undefined) console.log(`${VICTIM.name} was too slow to get a third order`)
+else console.log(`${VICTIM.name} has charged ${order} and hangs: it is killed`)
+await ended
 const jobs = /** @type {Job[]} */ (await Promise.all(handles.map(({ id }) => scheduler.job(id))))
 report(jobs)
 await tidyUp()
@@ -105,7 +107,7 @@ function report(jobs) {
 
 async function tidyUp() {
   for (const [name, worker] of workers) {
-    if (name === VICTIM.name) continue
+    if (name === VICTIM.name && order !== undefined) continue
     worker.kill('SIGTERM')
     await once(worker, 'exit')
   }

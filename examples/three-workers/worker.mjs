@@ -18,7 +18,7 @@ scheduler.define('order', { pool: 'orders' }, async ({ payload, idempotencyKey, 
   const { order } = /** @type {{ order: string }} */ (payload)
   orders += 1
   const nth = orders
-  await sleep(20 + 10 * Math.random(), undefined, { signal })
+  await sleep(50 + 50 * Math.random(), undefined, { signal })
   // The same key in every attempt: this is why nobody pays twice.
   const isNew = ledger.charge(idempotencyKey, { order, by: name })
   if (nth === Number(jams)) {
