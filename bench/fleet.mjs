@@ -13,7 +13,7 @@ import { print, printMachine, printTable, show } from './lib/report.mjs'
 
 /**
  * @typedef {Awaited<ReturnType<typeof measureAll>>} Measured
- * @typedef {{ workers: number, rates: readonly number[] }} Fleet
+ * @typedef {{ workers: number, idle: number, rates: readonly number[] }} Fleet
  */
 
 const program = redisServer()
@@ -107,7 +107,7 @@ function printMeasured({ version, ways, costs, hints, wakes }, sizes) {
  * @param {Measured} measured
  * @param {Fleet} fleet
  */
-function printRest({ costs }, { workers }) {
+function printRest({ costs, wakes }, { workers, idle }) {
   const { leaseMs, pollMs } = INPUTS
   print(`\nComputed: ${show(workers)} workers on one server while nothing happens`)
   print(`inputs: leaseMs ${show(leaseMs)}, a heartbeat every third of it; a poll each ${pollMs} ms`)
@@ -117,6 +117,9 @@ function printRest({ costs }, { workers }) {
     rows.map(({ what, calls, us, cores }) => [what, show(calls), show(us, 1), show(cores, 2)]),
   )
   print(`together ${show(coresOf(rows), 2)} cores; a server has one for this`)
+  const own = restOf(idle, costs, INPUTS).reduce((sum, { calls }) => sum + calls, 0)
+  const [seen, should] = [show(wakes.perSecond), show(own)]
+  print(`of ${idle} workers: ${seen} calls a second measured, ${should} computed`)
 }
 
 /**

@@ -1,6 +1,7 @@
 // Owns what a fleet's calls cost one Redis server: its processor time, asked of the server itself.
 // May never measure a call on a store in which nobody else is: costs may grow with the fleet.
 
+import { setTimeout } from 'node:timers/promises'
 import { AxScheduler, builtFile } from './ax.mjs'
 import { load } from './packages.mjs'
 import { payloadOf } from './queue-measure.mjs'
@@ -23,6 +24,9 @@ const CALLS = 1_000
 /** As long as a hint: the name of a process, three flags, three empty lists. */
 const HINT = 'x'.repeat(20)
 const HINTS = 400
+
+/** So long a fleet is watched that has nothing to do. */
+const REST_MS = 3_000
 
 /** @type {Module} */
 const { redisStore } = await load(builtFile('stores/redis/index.js').href)
@@ -196,6 +200,7 @@ export async function measureWakes(url, control, { idle }) {
     })
     await worker.start()
   }
+  const perSecond = await restingCalls(control)
   const [first] = fleet
   const before = await workOf(control)
   const scripts = await callsOf(control)
@@ -204,7 +209,25 @@ export async function measureWakes(url, control, { idle }) {
   const asked = (await callsOf(control)) - scripts
   for (const worker of fleet) await worker.close()
   for (const store of stores) await store.close()
-  return { calls: asked / COUNT, us: (1_000 * (after.cpuMs - before.cpuMs)) / COUNT, ran, COUNT }
+  return {
+    perSecond,
+    calls: asked / COUNT,
+    us: (1_000 * (after.cpuMs - before.cpuMs)) / COUNT,
+    ran,
+    COUNT,
+  }
+}
+
+/**
+ * Calls in a second while nobody adds anything.
+ *
+ * @param {Control} control
+ */
+async function restingCalls(control) {
+  const [startedAt, before] = [performance.now(), await callsOf(control)]
+  await setTimeout(REST_MS)
+  const calls = (await callsOf(control)) - before
+  return (1_000 * calls) / (performance.now() - startedAt)
 }
 
 /** @param {Control} control */
