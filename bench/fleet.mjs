@@ -126,7 +126,7 @@ function printRest({ costs, wakes }, { workers, idle }) {
  * @param {Measured} measured
  * @param {Fleet} fleet
  */
-function printWakes({ costs, hints }, { workers }) {
+function printWakes({ ways, costs, hints, wakes }, { workers, idle }) {
   print('\nComputed: one hint, when all workers of a server have room and ask')
   const sizes = [...new Set([10, 100, 1_000, workers])]
   const rows = sizes.map((size) => {
@@ -134,6 +134,9 @@ function printWakes({ costs, hints }, { workers }) {
     return [show(size), show(us / 1_000, 1), show((INPUTS.busy * 1e6) / us)]
   })
   printTable(['workers', 'ms of the server', 'hints a second that it bears'], rows)
+  // It is hinted at when it is ready, and when it has ended.
+  const own = (ways.at(-1)?.us ?? Number.NaN) + 2 * wakeUs(idle, hints.us, costs)
+  print(`a job has two, so where ${idle} wait it takes ${show(own)} us; measured ${show(wakes.us)}`)
 }
 
 /**

@@ -26,7 +26,7 @@ const HINT = 'x'.repeat(20)
 const HINTS = 400
 
 /** So long a fleet is watched that has nothing to do. */
-const REST_MS = 3_000
+const REST_MS = 5_000
 
 /** @type {Module} */
 const { redisStore } = await load(builtFile('stores/redis/index.js').href)
