@@ -8,6 +8,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { prepare } from '../scripts/prepare.mjs'
 import type { RunReport } from '../src/cli/report.ts'
 import { ax } from './cli/helpers.ts'
+import { run } from './pages.ts'
+import { startRedis } from './servers/redis.ts'
+import { ask } from './servers/resp.ts'
+import { describeOnRedis } from './servers/suites.ts'
 import { root } from './sources.ts'
 
 beforeAll(prepare, 120_000)
@@ -70,4 +74,49 @@ describe('the weekly report', () => {
     expect(code).toBe(0)
     expect(readdirSync(outbox)).toEqual(['weekly-report-2026-05-17.html'])
   })
+})
+
+describeOnRedis('three workers, one of which is killed', () => {
+  const main = join(root, 'examples', 'three-workers', 'main.mjs')
+
+  /** Each order is charged once, and the one that the victim had charged has run again. */
+  function judge(out: string): void {
+    const killed = /^worker-2 has charged (order-\d+) and hangs: it is killed$/m.exec(out)?.[1]
+    const again = `${killed}: worker-2 \\(lost\\), then worker-[13] \\(success\\)`
+    expect(out).toMatch(new RegExp(`^${again}; the last one says: had been charged$`, 'm'))
+    const rows = [...out.matchAll(/^worker-(\d) +(\d+) +(\d+)$/gm)].map((row) => row.slice(1))
+    const [one, two, three] = rows.map(([, started, succeeded]) => [started, succeeded].map(Number))
+    expect(rows.map(([name]) => name)).toEqual(['1', '2', '3'])
+    expect(two?.[0]).toBeGreaterThan(two?.[1] as number)
+    expect([one, two, three].reduce((sum, row) => sum + (row?.[1] ?? 0), 0)).toBe(60)
+    expect(out).toMatch(/\n60 of 60 orders succeeded, 60 were charged\.\nCharged twice: 0\.\n$/)
+  }
+
+  it('charge every order once, on a server of their own', async () => {
+    const { stdout } = await run(process.execPath, [main], {
+      env: { ...process.env, REDIS_URL: '' },
+    })
+    expect(stdout).toMatch(/^3 workers on a Redis of its own, port \d+\n/)
+    judge(stdout)
+  }, 60_000)
+
+  it('leave a server that is named as it was', async () => {
+    const { url } = await startRedis()
+    await ask(url, 'SET', '{ax}:state', 'of somebody else')
+    const env = { ...process.env, REDIS_URL: url }
+    const { stdout } = await run(process.execPath, [main], { env })
+    expect(stdout).toMatch(/^3 workers on the Redis that REDIS_URL names\n/)
+    judge(stdout)
+    expect(await ask(url, 'KEYS', '*')).toEqual(['{ax}:state'])
+  }, 60_000)
+
+  it('say what to install where there is no server', async () => {
+    const env = { ...process.env, REDIS_URL: '', AX_REDIS_SERVER: join(root, 'no-such-server') }
+    const failed = await run(process.execPath, [main], { env }).then(
+      () => undefined,
+      (error) => error,
+    )
+    expect([failed.code, failed.stdout]).toEqual([1, ''])
+    expect(failed.stderr).toContain('apt-get install redis-server')
+  }, 60_000)
 })

@@ -3,7 +3,15 @@
 // reach for the network.
 
 import { execFile } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
@@ -13,8 +21,11 @@ import { root } from './sources.ts'
 export const PATIENCE_MS = 60_000
 
 /** Runs a program of ours; one that hangs is ended before the test is given up. */
-export const run = (file: string, args: readonly string[], options: { cwd?: string } = {}) =>
-  promisify(execFile)(file, args, { timeout: PATIENCE_MS, ...options })
+export const run = (
+  file: string,
+  args: readonly string[],
+  options: { cwd?: string; env?: NodeJS.ProcessEnv } = {},
+) => promisify(execFile)(file, args, { timeout: PATIENCE_MS, ...options })
 
 export interface Program {
   readonly title: string
@@ -58,8 +69,8 @@ export function commandsOf(page: string): { readonly command: string; readonly s
 export interface Workshop {
   /** Compiles programs together with the examples; answers the complaints. */
   compile(programs: readonly Program[]): Promise<string>
-  /** What the program of that index prints, as it was compiled last. */
-  output(index: number): Promise<string>
+  /** What the program of that index prints, as it was compiled last; with more in its environment. */
+  output(index: number, env?: NodeJS.ProcessEnv): Promise<string>
   remove(): void
 }
 
@@ -70,9 +81,9 @@ export function openWorkshop(examples: readonly string[]): Workshop {
   const files = examples.map((file) => join('examples', file))
   return {
     compile: (programs) => compileIn(folder, programs, files),
-    output: async (index) => {
+    output: async (index, env = {}) => {
       const file = join(folder, 'out', 'docs', `page-${index}.js`)
-      return (await run(process.execPath, [file])).stdout
+      return (await run(process.execPath, [file], { env: { ...process.env, ...env } })).stdout
     },
     remove: () => rmSync(folder, { recursive: true, force: true }),
   }
@@ -82,10 +93,15 @@ export function openWorkshop(examples: readonly string[]): Workshop {
 function installIn(folder: string): void {
   const home = join(folder, 'node_modules', 'ax-scheduler')
   mkdirSync(home, { recursive: true })
-  const entries = { '.': 'index', './testing': 'testing/index' }
+  const entries = {
+    '.': 'index',
+    './testing': 'testing/index',
+    './sqlite': 'stores/sqlite/index',
+    './redis': 'stores/redis/index',
+  }
   const exports: Record<string, { types: string; default: string }> = {}
   for (const [name, path] of Object.entries(entries)) {
-    const file = path.replace('/', '-')
+    const file = path.replaceAll('/', '-')
     const built = JSON.stringify(join(root, 'dist', `${path}.js`).replaceAll('\\', '/'))
     writeFileSync(join(home, `${file}.d.ts`), `export * from ${built}\n`)
     const url = new URL(`../dist/${path}.js`, import.meta.url).href
@@ -95,6 +111,8 @@ function installIn(folder: string): void {
   const meta = { name: 'ax-scheduler', type: 'module', exports }
   writeFileSync(join(home, 'package.json'), JSON.stringify(meta))
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
+  // What whoever uses the store on Redis installs beside ax.
+  symlinkSync(join(root, 'node_modules', 'ioredis'), join(folder, 'node_modules', 'ioredis'), 'dir')
 }
 
 async function compileIn(

@@ -77,7 +77,7 @@ function addRun(program: Command, done: Done): void {
     .option('-c, --concurrency <n>', "how many jobs of the pool 'default' run at once", count)
     .addOption(drainOption())
     .option('--fresh', 'begin a new run, and give up the latest one if it is not finished')
-    .option('--store <where>', `a file, or 'memory': nothing survives (default: ${DEFAULT_STORE})`)
+    .option('--store <where>', `a file, redis://HOST, or 'memory' (default: ${DEFAULT_STORE})`)
     .option('--json', 'print one JSON document at the end; progress goes to standard error')
     .addHelpText('after', `${ABOUT_RUNS}\n${EXIT_CODES}`)
     .action(async (file: string, options: Parameters<typeof runCommand>[1]) => {
@@ -96,7 +96,7 @@ function addWorker(program: Command, done: Done): void {
       '--name <name>',
       "how this worker is called in logs and listings (default: 'ax worker')",
     )
-    .option('--store <where>', `a file, or 'memory': nothing survives (default: ${DEFAULT_STORE})`)
+    .option('--store <where>', `a file, redis://HOST, or 'memory' (default: ${DEFAULT_STORE})`)
     .option('--json', 'print a line of JSON for each event')
     .addHelpText('after', `${ABOUT_WORKERS}\n${WORKER_EXIT_CODES}`)
     .action(async (file: string, options: Parameters<typeof workerCommand>[1]) => {

@@ -10,7 +10,7 @@ import { sqliteStore } from '../stores/sqlite/index.ts'
 /** Under the current folder, made with its folder. */
 export const DEFAULT_STORE = join('.ax', 'ax.db')
 
-const SUPPORTED = `'memory', or a file such as ${DEFAULT_STORE}`
+const SUPPORTED = `'memory', a file such as ${DEFAULT_STORE}, or a server: redis:// or rediss://`
 
 export interface OpenedStore {
   readonly store: Store
@@ -40,35 +40,16 @@ export async function openStore(given: string | undefined): Promise<OpenedStore>
   return { store, folder: await realpath(dirname(file)), isDurable: true }
 }
 
-/** Where the store lies that an address of the scheme names: loaded only when it is asked for. */
-const SERVERS: Readonly<Record<string, string>> = {
-  redis: '../stores/redis/index.ts',
-  rediss: '../stores/redis/index.ts',
-}
+/** Addresses of a Redis or Valkey server, without and with TLS. */
+const REDIS = new Set(['redis', 'rediss'])
 
-/** A store on a server, as its module exports it. */
-interface ServerStore {
-  readonly redisStore: (url: string) => Store
-}
-
+/** The store is loaded only when it is asked for; what it lacks, it says when it is opened. */
 async function openAddress(address: string, scheme: string): Promise<OpenedStore> {
-  const path = SERVERS[scheme.toLowerCase()]
-  if (path === undefined) throw unsupported(address, scheme)
-  const { redisStore } = await load(path, () => unsupported(address, scheme))
+  if (!REDIS.has(scheme.toLowerCase())) throw unsupported(address, scheme)
+  const { redisStore } = await import('../stores/redis/index.ts')
   const store = redisStore(address)
   await store.open()
   return { store, isDurable: true }
-}
-
-/** A build may come without the store. What the store itself lacks, it says when it is opened. */
-async function load(path: string, missing: () => AxError): Promise<ServerStore> {
-  try {
-    return await import(path)
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException
-    const isAbsent = code === 'ERR_MODULE_NOT_FOUND' && /stores.redis.index\.[jt]s'/.test(message)
-    throw isAbsent ? missing() : error
-  }
 }
 
 /** What is in it is of this machine: nobody means to commit it. */

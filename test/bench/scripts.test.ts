@@ -205,3 +205,20 @@ describeOnRedis('the benchmark on Redis', () => {
     expect(code).toBe(1)
   })
 })
+
+describeOnRedis('the benchmark of a fleet', () => {
+  it('measures what calls cost, and computes servers from that', () => {
+    const sizes = ['--jobs', '40', '--workers', '30', '--idle', '2', '--listeners', '3']
+    const { code, output } = bench('fleet', ...sizes, '--rates', '1000', '--held', '2')
+    for (const way of ['by the thousand', 'by ten', 'one by one']) {
+      expect(output).toMatch(new RegExp(`\na job, ${way} +[\\d,.]+ `))
+      expect(output).toMatch(new RegExp(`\n *1,000 +${way} +10 +[\\d,.]+ +[\\d.]+ +\\d+ `))
+    }
+    expect(output).toMatch(/\nComputed: 30 workers on one server while nothing happens\n/)
+    // A poll each 875 ms, and a heartbeat each five seconds.
+    expect(output).toMatch(/\npoll: lease +34 /)
+    expect(output).toMatch(/\nheartbeat: beat +6 /)
+    expect(output).toMatch(/All checks hold\.\n$/)
+    expect(code).toBe(0)
+  }, 120_000)
+})

@@ -8,6 +8,8 @@ import { prepare } from '../../scripts/prepare.mjs'
 import { changesOf, definitionOf } from '../../src/cli/definition.ts'
 import type { RunReport } from '../../src/cli/report.ts'
 import type { Work } from '../../src/cli/work.ts'
+import { startRedis } from '../servers/redis.ts'
+import { describeOnRedis } from '../servers/suites.ts'
 import { Ax, ax, type Ended, gone, ownFolders, written } from './helpers.ts'
 
 beforeAll(prepare, 120_000)
@@ -543,7 +545,7 @@ describe('--store', () => {
 
   it.each([
     ['mysql://me:secret@localhost/0', "there is no store for 'mysql://' in this version of ax"],
-    ['postgres://localhost/ax', "What it takes now is 'memory', or a file such as .ax"],
+    ['postgres://localhost/ax', "What it takes now is 'memory', a file such as .ax"],
     ['nowhere/ax.db', 'the folder of nowhere/ax.db does not exist. Make it first.'],
   ])('%s is refused before anything starts', async (store, text) => {
     const folder = inFolder({ 'flow.yaml': "jobs: { a: { run: 'touch started' } }" })
@@ -593,4 +595,20 @@ describe('--store', () => {
     expect(code).toBe(2)
     expect((await ax([...RUN, '--store', 'memory'], folder, without)).code).toBe(0)
   })
+})
+
+describeOnRedis('--store redis://', () => {
+  it('keeps a run that the same command goes on with', async () => {
+    const { url } = await startRedis()
+    const jobs = "jobs: { a: { run: 'echo x >> ran' }, b: { run: 'test -e open', deps: [a] } }"
+    const folder = inFolder({ 'flow.yaml': jobs })
+    const first = await ax([...RUN, '--store', url], folder)
+    expect([first.code, first.out.includes('again to resume')]).toEqual([1, true])
+    writeFileSync(join(folder, 'open'), '')
+    const second = await ax([...RUN, '--store', url], folder)
+    expect(second.out).toContain('Resuming run 1 of flow: 1 of 2 jobs are done.')
+    expect(second.code).toBe(0)
+    expect(readFileSync(join(folder, 'ran'), 'utf8')).toBe('x\n')
+    expect(existsSync(join(folder, '.ax'))).toBe(false)
+  }, 60_000)
 })

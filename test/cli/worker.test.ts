@@ -11,7 +11,6 @@ import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import { blocksOf, readPage, run } from '../pages.ts'
 import { startRedis } from '../servers/redis.ts'
 import { describeOnRedis } from '../servers/suites.ts'
-import { root } from '../sources.ts'
 import { Ax, ax, ownFolders } from './helpers.ts'
 
 beforeAll(prepare, 120_000)
@@ -359,9 +358,6 @@ describe('docs/worker.md', () => {
   }, 60_000)
 })
 
-/** A build without the store refuses its addresses, and one with it opens them. */
-const hasRedisStore = existsSync(join(root, 'src', 'stores', 'redis', 'index.ts'))
-
 describeOnRedis('an address of Redis', () => {
   const module = `
     export default async (scheduler) => {
@@ -370,29 +366,26 @@ describeOnRedis('an address of Redis', () => {
     }
   `
 
-  if (hasRedisStore)
-    it('is a store that workers share', async () => {
-      const { url } = await startRedis()
-      const folder = folderWith(module)
-      const workers = [await worker(folder, '--store', url), await worker(folder, '--store', url)]
-      for (const { child } of workers) {
-        const line = new RegExp(` job of ${child.pid} +success`)
-        await Promise.race(workers.map((each) => each.seen(line)))
-      }
-      for (const { child } of workers) child.kill('SIGTERM')
-      const ends = await Promise.all(workers.map(({ ended }) => ended))
-      expect(ends.map(({ code }) => code)).toEqual([0, 0])
-    }, 60_000)
-  else
-    it('is refused where the build has no such store', async () => {
-      const { url } = await startRedis({ requirepass: 'secret' })
-      const { code, out, err } = await ax(
-        ['worker', 'work.mjs', '--store', url],
-        folderWith(module),
-      )
-      expect(err).toContain("there is no store for 'redis://' in this version of ax")
-      expect(err).not.toContain('secret')
-      expect(out).toBe('')
-      expect(code).toBe(2)
-    }, 60_000)
+  it('is a store that workers share', async () => {
+    const { url } = await startRedis()
+    const folder = folderWith(module)
+    const workers = [await worker(folder, '--store', url), await worker(folder, '--store', url)]
+    for (const { child } of workers) {
+      const line = new RegExp(` job of ${child.pid} +success`)
+      await Promise.race(workers.map((each) => each.seen(line)))
+    }
+    for (const { child } of workers) child.kill('SIGTERM')
+    const ends = await Promise.all(workers.map(({ ended }) => ended))
+    expect(ends.map(({ code }) => code)).toEqual([0, 0])
+  }, 60_000)
+
+  it('is refused where nobody listens, with no word of its password', async () => {
+    const { url, stop } = await startRedis({ requirepass: 'secret' })
+    await stop()
+    const args = ['worker', 'work.mjs', '--store', url]
+    const { code, out, err } = await ax(args, folderWith(module))
+    expect(err).toContain(`Redis at ${url.replace(':secret@', '')}: no answer`)
+    expect(err).not.toContain('secret')
+    expect([code, out]).toEqual([2, ''])
+  }, 60_000)
 })
