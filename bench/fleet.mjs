@@ -4,7 +4,13 @@
 
 import { REMEDY, redisServer } from '../scripts/redis-server.mjs'
 import { Checks } from './lib/checks.mjs'
-import { measureCalls, measureHints, measureJobs, measureWakes } from './lib/fleet-measure.mjs'
+import {
+  measureCalls,
+  measureHints,
+  measureJobs,
+  measureLargest,
+  measureWakes,
+} from './lib/fleet-measure.mjs'
 import { coresOf, INPUTS, restOf, shardsByMemory, shardsFor, wakeUs } from './lib/fleet-model.mjs'
 import { readOptions } from './lib/options.mjs'
 import { connectTo } from './lib/redis-client.mjs'
@@ -56,6 +62,7 @@ async function main(program) {
 async function measureAll(url, control, sizes, checks) {
   const version = /redis_version:(\S+)/.exec(await control.info('server'))?.[1]
   const ways = await measureJobs(url, control, sizes)
+  const largest = await measureLargest(url, control, sizes)
   const calls = await measureCalls(url, control, sizes)
   const hints = await measureHints(url, control, sizes)
   const wakes = await measureWakes(url, control, sizes)
@@ -67,14 +74,14 @@ async function measureAll(url, control, sizes, checks) {
   checks.expect(calls.leases === sizes.held, () => `${calls.leases} jobs were leased.`)
   checks.expect(hints.arrived === hints.sent, () => `Each listener heard ${hints.arrived} hints.`)
   checks.expect(wakes.ran === wakes.COUNT, () => `The fleet that waited ran ${wakes.ran} jobs.`)
-  return { version, ways, ...calls, hints, wakes }
+  return { version, ways, largest, ...calls, hints, wakes }
 }
 
 /**
  * @param {Measured} measured
  * @param {import('./lib/fleet-measure.mjs').Sizes} sizes
  */
-function printMeasured({ version, ways, costs, hints, wakes }, sizes) {
+function printMeasured({ version, ways, largest, costs, hints, wakes }, sizes) {
   print(`\nMeasured: processor time of one Redis ${version} that writes nothing to the disk`)
   const { workers, held, listeners, idle } = sizes
   /** @type {readonly [string, string, string][]} */
@@ -86,6 +93,7 @@ function printMeasured({ version, ways, costs, hints, wakes }, sizes) {
         `added and run, on ${slots} slots; ${show(count)} of them`,
       ])
     }),
+    ['a large call', show(largest.us), `one that adds ${show(largest.count)} jobs`],
     ['lease', show(costs.lease, 1), 'nothing is ready'],
     ['overdue', show(costs.overdue, 1), 'nothing is'],
     ['time', show(costs.time, 1), ''],

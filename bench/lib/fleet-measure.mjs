@@ -25,6 +25,9 @@ const CALLS = 1_000
 const HINT = 'x'.repeat(20)
 const HINTS = 400
 
+/** Jobs in one call, at most. */
+const LARGEST = 10_000
+
 /** So long a fleet is watched that has nothing to do. */
 const REST_MS = 5_000
 
@@ -98,6 +101,31 @@ async function throughOne(url, control, jobs, batch, concurrency) {
     ran,
     succeeded: states.success,
   }
+}
+
+/**
+ * The largest call there is, or half of the jobs: nobody else is served meanwhile.
+ *
+ * @param {string} url
+ * @param {Control} control
+ * @param {Sizes} sizes
+ */
+export async function measureLargest(url, control, { jobs }) {
+  await control.flushall()
+  const store = redisStore(url)
+  const scheduler = new AxScheduler({ store, autoStart: false })
+  const count = Math.min(LARGEST, Math.ceil(jobs / 2))
+  const inputs = Array.from({ length: count }, (_, at) => ({
+    type: 'work',
+    payload: payloadOf(at),
+  }))
+  await scheduler.snapshot()
+  const before = await workOf(control)
+  await scheduler.addJobs(inputs)
+  const after = await workOf(control)
+  await scheduler.close()
+  await store.close()
+  return { count, us: 1_000 * (after.cpuMs - before.cpuMs) }
 }
 
 /**
