@@ -5,6 +5,7 @@
 import { spawn } from 'node:child_process'
 import {
   chmodSync,
+  cpSync,
   existsSync,
   readdirSync,
   renameSync,
@@ -71,11 +72,22 @@ export async function build() {
     rmSync(fresh, { recursive: true, force: true })
     fail(`${output}\nThe build failed.`)
   }
+  copyScripts(fresh)
   const command = join(fresh, 'cli', 'main.js')
   if (existsSync(command)) chmodSync(command, 0o755)
   utimesSync(fresh, startedAt, startedAt)
   rmSync(dist, { recursive: true, force: true })
   renameSync(fresh, dist)
+}
+
+/**
+ * What the compiler does not know: scripts that run in the server of a store.
+ *
+ * @param {string} fresh
+ */
+function copyScripts(fresh) {
+  const lua = join('stores', 'redis', 'lua')
+  cpSync(join(root, 'src', lua), join(fresh, lua), { recursive: true })
 }
 
 /**

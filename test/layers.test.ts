@@ -29,6 +29,14 @@ const DOORS: readonly Layer[] = [
   // The machine's processes and files; the library that SQLite comes in.
   { files: 'stores/sqlite/host.ts', may: ['core/', 'kit/machine.ts', 'node:'] },
   { files: 'stores/sqlite/driver.ts', may: ['core/', 'node:', 'libsql'] },
+  // A name for this process; scripts that lie beside the code; the library of the client.
+  {
+    files: 'stores/redis/index.ts',
+    may: ['core/', 'store/', 'OWN FOLDER', 'kit/runtime.ts'],
+    not: ['store/memory'],
+  },
+  { files: 'stores/redis/statements.ts', may: ['core/', 'store/', 'OWN FOLDER', 'node:'] },
+  { files: 'stores/redis/driver.ts', may: ['core/', 'ioredis'] },
 ]
 
 /** Nobody but testing itself imports testing, and nobody but the command imports the command. */

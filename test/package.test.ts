@@ -2,7 +2,7 @@
 // May never look at the sources' insides: it judges the package from outside.
 
 import { execFileSync } from 'node:child_process'
-import { cpSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -13,13 +13,18 @@ import { root } from './sources.ts'
 const DOCUMENTS = ['package.json', 'README.md', 'README.zh-CN.md', 'LICENSE', 'CHANGELOG.md']
 
 /** Entry points by their place in `dist`; each exists once its source does. */
-const ENTRIES = ['index', 'testing/index', 'stores/sqlite/index', 'cli/main'].filter((entry) =>
-  existsSync(join(root, 'src', `${entry}.ts`)),
-)
+const ENTRIES = [
+  'index',
+  'testing/index',
+  'stores/sqlite/index',
+  'stores/redis/index',
+  'cli/main',
+].filter((entry) => existsSync(join(root, 'src', `${entry}.ts`)))
 
 beforeAll(prepare, 120_000)
 
 function isExpected(path: string): boolean {
+  if (/^dist\/stores\/redis\/lua\/[a-z]+\.lua$/.test(path)) return true
   return DOCUMENTS.includes(path) || /^dist\/.+\.(js|d\.ts)(\.map)?$/.test(path)
 }
 
@@ -35,12 +40,17 @@ describe('the package', () => {
     }
   })
 
-  it.each(['test/a.test.ts', 'src/index.ts', 'dist/a.test.ts', 'dist-1/a.js', 'tsconfig.json'])(
-    'would not hold %s',
-    (path) => {
-      expect(isExpected(path)).toBe(false)
-    },
-  )
+  it.each([
+    'test/a.test.ts',
+    'src/index.ts',
+    'src/stores/redis/lua/a.lua',
+    'dist/a.lua',
+    'dist/a.test.ts',
+    'dist-1/a.js',
+    'tsconfig.json',
+  ])('would not hold %s', (path) => {
+    expect(isExpected(path)).toBe(false)
+  })
 })
 
 describe('the build', () => {
@@ -61,11 +71,16 @@ describe('the build', () => {
 
   const libraries = ENTRIES.filter((entry) => !entry.startsWith('cli/'))
 
+  it('holds the scripts that run in the server of a store', () => {
+    const lua = (folder: string) => readdirSync(join(root, folder, 'stores/redis/lua')).sort()
+    expect(lua('dist')).toEqual(lua('src'))
+  })
+
   it('can be loaded without any other package', () => {
     for (const entry of libraries) expect(load(`${entry}.js`)).toBe('loaded\n')
   })
 
-  it.each(['yaml', 'commander', 'croner', 'libsql', '../../outside.js'])(
+  it.each(['yaml', 'commander', 'croner', 'libsql', 'ioredis', '../../outside.js'])(
     'would fail if it loaded %s',
     (specifier) => {
       writeFileSync(join(folder, 'dist', 'planted.js'), `import '${specifier}'\n`)

@@ -1,6 +1,6 @@
 // Owns the habits that no linter checks. May never forbid what helps a reader.
 
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { readSources, root } from './sources.ts'
@@ -14,7 +14,7 @@ const MAX_LINES = 450
 function faultsOf(path: string, text: string): string[] {
   const lines = text.replace(/\n$/, '').split('\n')
   const faults: string[] = []
-  if (!/^(#!.*\n)?(\/\/|\/\*)/.test(text)) faults.push(`${path} does not open with a comment`)
+  if (!/^(#!.*\n)?(\/\/|\/\*|-- )/.test(text)) faults.push(`${path} does not open with a comment`)
   if (lines.length > MAX_LINES) faults.push(`${path} has ${lines.length} lines`)
   for (const [index, line] of lines.entries()) {
     const place = `${path}:${index + 1}`
@@ -37,10 +37,28 @@ function dropFunding(key: string, value: unknown): unknown {
   return key === 'funding' ? undefined : value
 }
 
+/** Scripts that run in the server of a store, by their path inside `src`. */
+function readScripts(): ReadonlyMap<string, string> {
+  const folder = 'stores/redis/lua'
+  const names = readdirSync(join(root, 'src', folder))
+  return new Map(
+    names.map((name) => [
+      `${folder}/${name}`,
+      readFileSync(join(root, 'src', folder, name), 'utf8'),
+    ]),
+  )
+}
+
 describe('tidiness', () => {
   it('is kept by every source file', () => {
     const faults = [...readSources()].flatMap(([path, text]) => faultsOf(path, text))
     expect(faults).toEqual([])
+  })
+
+  it('is kept by every script of a server', () => {
+    const scripts = [...readScripts()]
+    expect(scripts.length).toBeGreaterThan(0)
+    expect(scripts.flatMap(([path, text]) => faultsOf(path, text))).toEqual([])
   })
 
   it.each(['package-lock.json', 'bench/package-lock.json'])('names no host in %s', (name) => {

@@ -1,0 +1,198 @@
+// Owns the arguments of scripts: what the port was asked, as lists that the scripts read.
+// May never leave out what a rule needs, or say a text twice where a number does.
+
+import type { Move, NewJob, Terms } from '../../core/job.ts'
+import { STATUSES } from '../../core/job.ts'
+import type { PoolTermsChange, Schedule, TypeChange } from '../../core/settings.ts'
+import { DEFAULT_TYPE } from '../../core/terms.ts'
+import { LIMITS } from '../../store/limits.ts'
+import type {
+  Change,
+  ExtendAsk,
+  InsertGroup,
+  ListQuery,
+  ReplaceGroup,
+  WorkerBeat,
+} from '../../store/store.ts'
+import { type Packable, pack } from './pack.ts'
+import { flagsOf, packSaid } from './rows.ts'
+
+type Ask = { readonly [name: string]: Packable }
+type PackTerms = (terms: Terms) => Buffer
+
+/** What the jobs of a call share: each line and all terms are said once. */
+class Shared {
+  readonly lines: Packable[] = []
+  readonly terms: Packable[] = []
+  readonly #lines = new Map<string, number>()
+  readonly #terms = new Map<Terms, number>()
+  readonly #packTerms: PackTerms
+
+  constructor(packTerms: PackTerms) {
+    this.#packTerms = packTerms
+  }
+
+  lineOf({ pool, type }: NewJob): number {
+    const name = `${pool}\0${type}`
+    const known = this.#lines.get(name)
+    if (known !== undefined) return known
+    const at = this.lines.push([pool, type])
+    this.#lines.set(name, at)
+    return at
+  }
+
+  termsOf({ terms }: NewJob): number {
+    const known = this.#terms.get(terms)
+    if (known !== undefined) return known
+    const at = this.terms.push(this.#packTerms(terms))
+    this.#terms.set(terms, at)
+    return at
+  }
+}
+
+function jobsAsk(jobs: readonly NewJob[], shared: Shared): Packable {
+  const flat: Packable[] = []
+  for (const job of jobs) {
+    flat.push(job.id, shared.lineOf(job), shared.termsOf(job), flagsOf(job))
+    flat.push(job.priority, job.delayMs, packSaid(job), job.minted)
+  }
+  return flat
+}
+
+function groupAsk(group: InsertGroup, shared: Shared): Ask {
+  const { jobs, fence, tick, unknownDeps } = group
+  return {
+    jobs: jobsAsk(jobs, shared),
+    reject: unknownDeps === 'reject',
+    ...(fence === undefined ? {} : { fence: [fence.id, fence.lease] }),
+    ...(tick === undefined
+      ? {}
+      : {
+          tick: {
+            name: tick.of.name,
+            at: tick.at,
+            nextAt: tick.nextAt,
+            row: rowAsk(tick.of),
+          },
+        }),
+  }
+}
+
+export function insertAsk(groups: readonly InsertGroup[], packTerms: PackTerms): Ask {
+  const shared = new Shared(packTerms)
+  const asked = groups.map((group) => groupAsk(group, shared))
+  return { groups: asked, lines: shared.lines, terms: shared.terms }
+}
+
+export function replaceAsk({ gone, ...group }: ReplaceGroup, packTerms: PackTerms): Ask {
+  const shared = new Shared(packTerms)
+  const asked = groupAsk(group, shared)
+  return {
+    group: asked,
+    gone: gone.flatMap(({ id, seq, rev }): Packable[] => [id, seq, rev]),
+    lines: shared.lines,
+    terms: shared.terms,
+  }
+}
+
+/**
+ * What moves have in common is said once, as a kind; then eight values for each move, as apply.lua
+ * reads them; false for none. `seqOf`: of a job of which the server need not say again what was
+ * said of it, else 0.
+ */
+export function movesAsk(moves: readonly Move[], seqOf: (id: string) => number): Ask {
+  const kinds: Packable[] = []
+  const known = new Map<string, number>()
+  const kindOf = (move: Move): number => {
+    const kind = [move.step, move.to, move.delayMs, move.keepRank, move.charge]
+    const more = [move.outcome ?? false, move.code ?? false, move.keepMs, move.verdict]
+    const unknown = move.unknown === undefined ? 0 : move.unknown ? 1 : 2
+    const all: Packable[] = [...kind, ...more, unknown]
+    const name = all.join('\0')
+    const at = known.get(name) ?? kinds.push(all)
+    known.set(name, at)
+    return at
+  }
+  const flat: Packable[] = []
+  for (const move of moves) {
+    const { expect } = move
+    flat.push(move.id, kindOf(move))
+    if ('lease' in expect) flat.push(expect.lease, false, false)
+    else flat.push(false, expect.seq, expect.overdue ? -expect.rev : expect.rev)
+    flat.push(typeof move.result === 'string' ? move.result : false)
+    flat.push(move.error === undefined ? false : JSON.stringify(move.error), seqOf(move.id))
+  }
+  return { kinds, moves: flat }
+}
+
+export function extendAsk({ holder, held, leaseMs, upTo }: ExtendAsk): Ask {
+  const flat = held.flatMap(({ id, lease, stuck, note }): Packable[] => {
+    return [id, lease, stuck === true, note ?? false]
+  })
+  return { holder, held: flat, leaseMs, upTo }
+}
+
+export function beatAsk({ holder, name, types, full, zombies, settings, ttlMs }: WorkerBeat): Ask {
+  return { holder, said: pack([name, types, full, zombies, settings]), ttlMs }
+}
+
+export function listAsk(query: ListQuery): Ask {
+  const { statuses = STATUSES, type, pool, flow, code, key, createdAfter, createdBefore } = query
+  return {
+    statuses: [...new Set(statuses)],
+    after: query.after,
+    limit: Math.min(query.limit, LIMITS.page),
+    type: type ?? false,
+    pool: pool ?? false,
+    flow: flow ?? false,
+    code: code ?? false,
+    key: key ?? false,
+    createdAfter: createdAfter ?? false,
+    createdBefore: createdBefore ?? false,
+  }
+}
+
+export function changesAsk(changes: readonly Change[]): Ask {
+  return { changes: changes.map(changeAsk) }
+}
+
+function changeAsk(change: Change): Ask {
+  if ('pool' in change)
+    return { kind: 'pool', pool: change.pool, by: change.by, ...termsAsk(change.terms) }
+  if ('type' in change) return { kind: 'type', type: change.type, ...typeAsk(change.setting) }
+  if ('ageing' in change) return { kind: 'ageing', ageing: asked(change.ageing) }
+  if ('budget' in change) return { kind: 'budget', budget: asked(change.budget) }
+  const { schedule, row } = change
+  return { kind: 'schedule', schedule, row: row === null ? false : rowAsk(row) }
+}
+
+function asked(value: object | null): Packable {
+  return value === null ? false : (value as Packable)
+}
+
+/** What is said, and what is taken back. */
+function termsAsk(terms: PoolTermsChange): Ask {
+  const said = Object.entries(terms).filter(([, value]) => value !== null && value !== undefined)
+  const without = Object.entries(terms).filter(([, value]) => value === null)
+  return {
+    terms: Object.fromEntries(said) as Packable,
+    without: without.map(([name]) => name),
+  }
+}
+
+/** Lua has no null: where a setting may be null, false stands for it. */
+function typeAsk(setting: TypeChange): Ask {
+  const { pool, priority, terms, concurrency } = DEFAULT_TYPE
+  const usual = { pool, priority, concurrency: concurrency ?? false, maxLost: false, terms }
+  return { setting: withoutNull(setting), usual: usual as unknown as Packable }
+}
+
+function withoutNull(value: object): Packable {
+  const entries = Object.entries(value).filter(([, each]) => each !== undefined)
+  return Object.fromEntries(entries.map(([name, each]) => [name, each ?? false])) as Packable
+}
+
+/** In the order of timetable.lua. */
+function rowAsk({ cron, timeZone, missed, template, nextAt }: Schedule): Packable {
+  return [cron, timeZone ?? false, missed, template, nextAt]
+}

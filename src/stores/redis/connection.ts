@@ -1,0 +1,157 @@
+// Owns the calls of scripts on one connection, and what has been learnt of lines and terms.
+// May never send a call twice: whoever is not answered does not know whether it has happened.
+
+import { AxError } from '../../core/errors.ts'
+import type { Terms } from '../../core/job.ts'
+import { connect, type RedisClient } from './driver.ts'
+import { type Packable, pack } from './pack.ts'
+import { termsIn } from './rows.ts'
+import { keyOf, stateKeyOf, VERSION } from './schema.ts'
+import { type ScriptName, scriptOf } from './statements.ts'
+import { told, writtenByLater } from './trouble.ts'
+
+/** A pool and a type: which line they are never changes. */
+export interface Line {
+  readonly pool: string
+  readonly type: string
+}
+
+/** Lines and terms that a process keeps in mind; beyond it all are learnt anew. */
+const MOST_KNOWN = 10_000
+
+/** After each write, so many replicas have to have it before the call is answered. */
+export interface Waiting {
+  readonly replicas: number
+  readonly aof: number
+  readonly ms: number
+}
+
+export class Connection {
+  readonly prefix: string
+  readonly address: string
+  readonly lines = new Map<number, Line>()
+  readonly #terms = new Map<number, Terms>()
+  readonly #packed = new WeakMap<Terms, Buffer>()
+  readonly #given: RedisClient | string
+  readonly #waiting: Waiting
+  #client: Promise<RedisClient> | undefined
+
+  constructor(given: RedisClient | string, address: string, prefix: string, waiting: Waiting) {
+    this.#given = given
+    this.address = address
+    this.prefix = prefix
+    this.#waiting = waiting
+  }
+
+  client(): Promise<RedisClient> {
+    if (typeof this.#given !== 'string') return Promise.resolve(this.#given)
+    this.#client ??= connect(this.#given)
+    this.#client.catch(() => {
+      this.#client = undefined
+    })
+    return this.#client
+  }
+
+  /** Ends our own connection; one that was handed in goes on. */
+  async close(): Promise<void> {
+    const client = this.#client
+    this.#client = undefined
+    if (client === undefined) return
+    const mine = await client.catch(() => undefined)
+    await mine?.quit().catch(() => mine.disconnect())
+  }
+
+  /** Runs a script: one argument, one answer. */
+  async run(name: ScriptName, ask: { readonly [name: string]: Packable }): Promise<Buffer> {
+    const script = scriptOf(name)
+    const key = stateKeyOf(this.prefix)
+    const arg = pack(ask)
+    const client = await this.client()
+    try {
+      return (await client
+        .callBuffer('evalsha', script.sha, 1, key, arg)
+        .catch((error: unknown) => {
+          if (!String(error).includes('NOSCRIPT')) throw error
+          return client.callBuffer('eval', script.text, 1, key, arg)
+        })) as Buffer
+    } catch (error) {
+      const [, version] = /AXVERSION (\d+)/.exec(String(error)) ?? []
+      if (version !== undefined) throw writtenByLater(this.address, version, VERSION)
+      throw told(error, this.address, true)
+    }
+  }
+
+  /** After a write: waits for replicas, or for the disk, as far as the options ask for it. */
+  async settle(): Promise<void> {
+    const { replicas, aof, ms } = this.#waiting
+    if (replicas > 0) await this.#await('WAIT', [replicas, ms], replicas, 'replicas')
+    if (aof > 0) await this.#await('WAITAOF', [1, aof - 1, ms], aof, 'disks')
+  }
+
+  async #await(command: string, args: number[], wanted: number, what: string): Promise<void> {
+    const client = await this.client()
+    const answer = await client.callBuffer(command, ...args).catch((error: unknown) => {
+      if (/unknown command/i.test(String(error))) throw tooOld(this.address)
+      throw told(error, this.address, false)
+    })
+    const counts = Array.isArray(answer) ? answer : [answer]
+    const got = counts.reduce((sum: number, each) => sum + Number(each), 0)
+    if (got >= wanted) return
+    throw new AxError(
+      'STORE_UNAVAILABLE',
+      `Redis at ${this.address}: the call has happened, but only ${got} of ${wanted} ${what} ` +
+        `had it after ${this.#waiting.ms} ms. See to the replicas; a failover may undo the call.`,
+      { retryable: true, address: this.address },
+    )
+  }
+
+  // Lines and terms
+
+  learnLine(line: number, pool: string, type: string): void {
+    if (this.lines.size >= MOST_KNOWN) this.lines.clear()
+    this.lines.set(line, { pool, type })
+  }
+
+  lineOf(line: number): Line {
+    const known = this.lines.get(line)
+    if (known === undefined) throw new Error(`there is no line ${line}`)
+    return known
+  }
+
+  termsOf(number: number): Terms | undefined {
+    return this.#terms.get(number)
+  }
+
+  /** Terms as they are kept: the same bytes for the same terms. */
+  packTerms(terms: Terms): Buffer {
+    const known = this.#packed.get(terms)
+    if (known !== undefined) return known
+    const packed = pack(terms as unknown as Packable)
+    this.#packed.set(terms, packed)
+    return packed
+  }
+
+  /** What a number of terms means never changes: it need not be asked in the same step. */
+  async learnTerms(numbers: readonly number[]): Promise<void> {
+    const client = await this.client()
+    const key = keyOf(this.prefix, 'terms')
+    const found = (await client.callBuffer('HMGET', key, ...numbers).catch((error: unknown) => {
+      throw told(error, this.address, false)
+    })) as (Buffer | null)[]
+    if (this.#terms.size >= MOST_KNOWN) this.#terms.clear()
+    for (const [at, number] of numbers.entries()) {
+      const packed = found[at]
+      if (packed === null || packed === undefined) throw new Error(`there are no terms ${number}`)
+      this.#terms.set(number, termsIn(packed))
+    }
+  }
+}
+
+function tooOld(address: string): AxError {
+  return new AxError(
+    'INVALID_OPTION',
+    `Redis at ${address} does not know WAITAOF, which waitAof needs: Redis 7.2 or later does. ` +
+      'Leave waitAof out, or use a later server.',
+    { option: 'waitAof', address },
+  )
+}

@@ -1,0 +1,92 @@
+// Owns the public face of the Redis store: 'ax-scheduler/redis'.
+// May never hold a rule of its own. It hands a name for this process in, and no clock: that of the
+// server counts.
+
+import { integer, plain, refuseUnknown, refuseValue } from '../../core/options.ts'
+import { type Runtime, systemRuntime } from '../../kit/runtime.ts'
+import type { Store } from '../../store/store.ts'
+import type { RedisClient } from './driver.ts'
+import { RedisStore } from './port.ts'
+import { checkPrefix, DEFAULT_PREFIX } from './schema.ts'
+import { addressOf } from './trouble.ts'
+
+export type { RedisClient } from './driver.ts'
+
+export interface RedisOptions {
+  /**
+   * What all keys begin with, in braces, which keep them in one slot of a cluster. Stores with
+   * different prefixes know nothing of each other. Default: `ax`.
+   */
+  readonly prefix?: string
+  /**
+   * After each write, so many replicas have to have it before the call resolves; if they have not
+   * after `waitMs`, it rejects with `STORE_UNAVAILABLE`, though it has happened. Default: 0.
+   */
+  readonly waitReplicas?: number
+  /**
+   * After each write, so many servers have to have it on disk, this one first. Needs Redis 7.2
+   * and `appendonly yes`. Default: 0.
+   */
+  readonly waitAof?: number
+  /** How long either is waited for. Default: 1,000. */
+  readonly waitMs?: number
+  /** The store's clock, epoch milliseconds. Default: the server's. For tests. */
+  readonly now?: () => number
+  /** Randomness, for the name of this process among others. Default: Node's. For tests. */
+  readonly runtime?: Runtime
+}
+
+const OPTIONS = ['prefix', 'waitReplicas', 'waitAof', 'waitMs', 'now', 'runtime'] as const
+
+/** What a client has to have to be used as one. */
+const METHODS: readonly (keyof RedisClient)[] = ['callBuffer', 'duplicate', 'subscribe']
+
+const MAX_WAIT_MS = 60_000
+
+/**
+ * Keeps jobs on a Redis or Valkey server (6.2 or later), for any number of processes anywhere.
+ * What survives a crash of the server is what its persistence keeps: with `appendonly yes` and
+ * the usual `appendfsync everysec`, all but the last second.
+ *
+ *     const store = redisStore('redis://localhost:6379')
+ *
+ * Needs the package `ioredis`. A URL makes a connection of the store's own, which `close()` ends.
+ * A client that is handed in is used and never closed, one of a cluster as well; give it
+ * `maxRetriesPerRequest: 0`, so that no call is sent twice when the connection breaks: what was
+ * done by the first one would answer `stale` to the second.
+ *
+ * The server must not evict keys (`maxmemory-policy noeviction`).
+ *
+ * Refuses with `INVALID_OPTION`, or, when it is opened and cannot be used, with
+ * `STORE_UNAVAILABLE` and a message that says what to do.
+ */
+export function redisStore(urlOrClient: string | RedisClient, options: RedisOptions = {}): Store {
+  plain('options of redisStore', options)
+  refuseUnknown('redisStore', options, OPTIONS)
+  const { prefix = DEFAULT_PREFIX, waitReplicas = 0, waitAof = 0, waitMs = 1_000, now } = options
+  const { runtime = systemRuntime } = options
+  integer('waitReplicas', waitReplicas, 0)
+  integer('waitAof', waitAof, 0)
+  integer('waitMs', waitMs, 1, MAX_WAIT_MS)
+  return new RedisStore(checkServer(urlOrClient), {
+    prefix: checkPrefix(prefix),
+    address: typeof urlOrClient === 'string' ? addressOf(urlOrClient) : 'the client handed in',
+    waiting: { replicas: waitReplicas, aof: waitAof, ms: waitMs },
+    now,
+    me: runtime.random().toString(36).slice(2),
+  })
+}
+
+function checkServer(given: unknown): string | RedisClient {
+  if (typeof given === 'string') {
+    if (/^rediss?:\/\//.test(given)) return given
+    return refuseValue('url', addressOf(given), 'a URL such as redis://localhost:6379')
+  }
+  const client = given as Record<string, unknown> | null | undefined
+  const isClient =
+    (typeof client === 'object' || typeof client === 'function') &&
+    client !== null &&
+    METHODS.every((name) => typeof client[name] === 'function')
+  if (isClient) return given as RedisClient
+  return refuseValue('client', given, 'a URL, or a client of ioredis')
+}

@@ -1,0 +1,38 @@
+-- Owns the form of answers: jobs as the client reads them, and the names of their lines.
+-- May never look inside what was said of a job.
+
+-- Jobs as the client reads them: number, what was said (false if it knows), how they are now.
+local function jobsOf(list)
+  local flat, unknown = {}, {}
+  for _, row in ipairs(list) do
+    if not row.said and not row.isNew then unknown[#unknown + 1] = row.key end
+  end
+  local saids = readAll(P .. 'j', unknown)
+  for at, key in ipairs(unknown) do unknown[key] = saids[at] or '' end
+  local count = 0
+  for _, row in ipairs(list) do
+    row.said = row.said or unknown[row.key]
+    Lines.of(row.line)
+    flat[count + 1] = row.key
+    flat[count + 2] = not row.isNew and row.said
+    flat[count + 3] = Rows.encode(row)
+    count = count + 3
+  end
+  return flat
+end
+
+local function linesInHand()
+  local flat = {}
+  for line, names in pairs(Lines.known) do
+    if type(names) == 'table' then
+      local at = #flat
+      flat[at + 1], flat[at + 2], flat[at + 3] = line, names.pool, names.type
+    end
+  end
+  return flat
+end
+
+-- The answer of a call that changes nothing.
+local function reply(answer)
+  return pack({ linesInHand(), false, false, now, answer })
+end

@@ -1,0 +1,148 @@
+-- Owns one call: its argument, the clock, the state of the store, what it writes and tells.
+-- May never know a rule of the port: those are in the files that come after this one.
+
+local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
+local floor, min, max, ceil = math.floor, math.min, math.max, math.ceil
+local NEVER, MOST = math.huge, 2 ^ 53 - 1
+
+-- Every key begins with the hash tag of the prefix: `{ax}:`.
+local P = string.sub(KEYS[1], 1, -6)
+local ask = unpackAll(ARGV[1])
+
+-- In the order in which the state is packed; schema.ts says what each is.
+local STATE = {
+  'version', 'now', 'lastSeq', 'lastLease', 'lastEvent', 'oldestEvent', 'forgotten', 'unranked',
+  'rankedAfter', 'budgetTat', 'bounds', 'wanting', 'settings', 'lastLine', 'lastTerms',
+  'lastFanOut', 'waitAt', 'quietAt', 'linked', 'ageing', 'budget',
+}
+
+local S, stateBefore = {}, call('GET', KEYS[1])
+do
+  local values = stateBefore and unpackAll(stateBefore) or {}
+  for at, name in ipairs(STATE) do S[name] = values[at] or 0 end
+  if not stateBefore then
+    S.version, S.oldestEvent, S.waitAt, S.quietAt = VERSION, 1, NEVER, NEVER
+  end
+  if S.ageing == 0 then S.ageing = false end
+  if S.budget == 0 then S.budget = false end
+end
+
+if S.version > VERSION then return redis.error_reply('AXVERSION ' .. S.version) end
+
+-- A wall clock that was set back a little stands still; further back, it is followed.
+local now = ask.now
+if not now then
+  local time = call('TIME')
+  now = time[1] * 1000 + floor(time[2] / 1000)
+end
+if now < S.now and S.now - now < 60000 then now = S.now end
+
+local wrote = false
+
+-- The one door for everything that is written: `replace` puts another in its place.
+local put = function(...)
+  wrote = true
+  return call(...)
+end
+
+-- What unpack() may put on Lua's stack at once; divisible by 2 and by 3.
+local ARGS = 4800
+
+-- One command for many arguments, or a few of them.
+local function putAll(command, key, args)
+  local count = #args
+  if count <= ARGS then
+    if count > 0 then put(command, key, unpack(args)) end
+    return
+  end
+  for first = 1, count, ARGS do
+    put(command, key, unpack(args, first, min(first + ARGS - 1, count)))
+  end
+end
+
+-- The values of many fields, in their order.
+local function readAll(key, fields)
+  local count = #fields
+  if count == 0 then return {} end
+  if count <= ARGS then return call('HMGET', key, unpack(fields)) end
+  local values = {}
+  for first = 1, count, ARGS do
+    local some = call('HMGET', key, unpack(fields, first, min(first + ARGS - 1, count)))
+    for at = 1, #some do values[first + at - 1] = some[at] end
+  end
+  return values
+end
+
+-- Byte by byte: Lua compares texts by the locale of the server.
+local function isSmaller(a, b)
+  local length = min(#a, #b)
+  for at = 1, length do
+    local x, y = string.byte(a, at), string.byte(b, at)
+    if x ~= y then return x < y end
+  end
+  return #a < #b
+end
+
+-- What the call will hint at.
+local signs = {
+  ready = false, overdue = false, settings = false, ended = {}, holders = {}, room = {},
+}
+
+local Log = { runs = {}, count = 0, batches = {} }
+
+function Log.close()
+  if Log.count == 0 then return end
+  local first = Log.runs[1][1]
+  Log.batches[#Log.batches + 1] = { first, pack({ first + Log.count - 1, Log.runs }) }
+  Log.runs, Log.count = {}, 0
+end
+
+-- Entries that differ in job and attempt only are one run: a lease writes its names once.
+function Log.add(job, pool, type, from, to, event, attempt, code, cause, worker)
+  local seq = S.lastEvent + 1
+  S.lastEvent = seq
+  if Log.count == LIMIT.events then Log.close() end
+  Log.count = Log.count + 1
+  local runs = Log.runs
+  local run = runs[#runs]
+  if not run or run[5] ~= to or run[6] ~= event or run[4] ~= from or run[2] ~= type
+      or run[3] ~= pool or run[9] ~= worker or run[7] ~= code or run[8] ~= cause then
+    run = { seq, type, pool, from, to, event, code, cause, worker, {}, {} }
+    runs[#runs + 1] = run
+  end
+  local jobs, attempts = run[10], run[11]
+  local at = #jobs + 1
+  jobs[at], attempts[at] = job, attempt
+end
+
+-- The field is the instant of all entries in it: that is all that pruning has to read.
+function Log.write()
+  Log.close()
+  for _, batch in ipairs(Log.batches) do
+    put('XADD', P .. 'log', string.format('%.0f-0', batch[1]), string.format('%.0f', now), batch[2])
+  end
+end
+
+local function told()
+  if not ask.tell then return false end
+  local packed = {}
+  for at, batch in ipairs(Log.batches) do packed[at] = batch[2] end
+  return packed
+end
+
+local function hint()
+  local s = signs
+  if not (s.ready or s.overdue or s.settings) and #s.ended == 0 and #s.holders == 0
+      and #s.room == 0 then
+    return false
+  end
+  return pack({ ask.me, s.ready, s.overdue, s.settings, s.ended, s.holders, s.room })
+end
+
+local function saveState()
+  local values = {}
+  for at, name in ipairs(STATE) do values[at] = S[name] end
+  if not wrote and pack(values) == stateBefore then return end
+  values[2] = now
+  put('SET', KEYS[1], pack(values))
+end

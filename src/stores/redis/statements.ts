@@ -1,0 +1,115 @@
+// Owns the scripts: which pieces each is made of, and the constants that they share with the core.
+// May never be called with more than one key and one argument: the rest is packed.
+
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { StepName } from '../../core/job.ts'
+import { MAX_DISPLACED } from '../../core/preempt.ts'
+import { STRICT_WEIGHT } from '../../core/rank.ts'
+import { poolRules } from '../../core/settings.ts'
+import { eventOf, STEPS } from '../../core/steps.ts'
+import { SUSPECT_LOSSES } from '../../core/suspect.ts'
+import { LIMITS } from '../../store/limits.ts'
+import { assemble } from './assembly.ts'
+import { VERSION } from './schema.ts'
+
+/** Terms that jobs share at most: as many as there are types, and some more. */
+const MOST_TERMS = 1_000
+
+/** Jobs that one page of a walk looks at. */
+const MOST_WALKED = 5_000
+
+const CORE = ['session', 'rows', 'answers'] as const
+const RULES = [...CORE, 'writing', 'alike', 'board', 'lanes', 'pools'] as const
+const LINKING = [...RULES, 'graph'] as const
+const LOOKS = [...CORE, 'board', 'lanes', 'graph', 'reading', 'walk'] as const
+const ADDING = [...LINKING, 'timetable', 'room', 'loops', 'insertion'] as const
+
+/** The pieces of each script, in order; the last one is the call itself. */
+const PIECES = {
+  insert: [...ADDING, 'insert'],
+  replace: [...ADDING, 'replace'],
+  lease: [...RULES, 'pick', 'lease'],
+  overdue: [...LINKING, 'timetable', 'walk', 'terms', 'overdue'],
+  apply: [...LINKING, 'moves', 'apply'],
+  extend: [...RULES, 'moves', 'extend'],
+  configure: [...RULES, 'timetable', 'configure'],
+  beat: ['session', 'beat'],
+  get: [...CORE, 'get'],
+  list: [...CORE, 'walk', 'list'],
+  count: [...CORE, 'reading', 'count'],
+  standing: [...LOOKS, 'standing'],
+  dependents: [...CORE, 'board', 'graph', 'dependents'],
+  events: [...CORE, 'events'],
+  settings: [...CORE, 'settings'],
+  workers: [...CORE, 'reading', 'workers'],
+  inspect: [...LOOKS, 'terms', 'inspect'],
+} as const
+
+export type ScriptName = keyof typeof PIECES
+
+export interface Script {
+  readonly name: ScriptName
+  readonly text: string
+  /** By which the server knows it. */
+  readonly sha: string
+}
+
+const pieces = new Map<string, string>()
+
+function pieceOf(name: string): string {
+  const known = pieces.get(name)
+  if (known !== undefined) return known
+  const text = readFileSync(new URL(`./lua/${name}.lua`, import.meta.url), 'utf8')
+  pieces.set(name, text)
+  return text
+}
+
+const scripts = new Map<ScriptName, Script>()
+
+/** A script, put together when it is asked for the first time. */
+export function scriptOf(name: ScriptName): Script {
+  const known = scripts.get(name)
+  if (known !== undefined) return known
+  const text = assemble(header(), PIECES[name].map(pieceOf))
+  const script = { name, text, sha: createHash('sha1').update(text).digest('hex') }
+  scripts.set(name, script)
+  return script
+}
+
+/** What the rules of the core are made of, so that no number stands in two places. */
+function header(): string {
+  const limits: Readonly<Record<string, number>> = {
+    chunk: LIMITS.chunk,
+    prune: LIMITS.prune,
+    moves: LIMITS.moves,
+    page: LIMITS.page,
+    events: LIMITS.events,
+    position: LIMITS.position,
+    attempts: LIMITS.attempts,
+    held: LIMITS.held,
+    flowMs: LIMITS.flowMs,
+    terms: MOST_TERMS,
+    walk: MOST_WALKED,
+    displaced: MAX_DISPLACED,
+    strictWeight: STRICT_WEIGHT,
+    suspectLosses: SUSPECT_LOSSES,
+    concurrency: poolRules({}, {}).concurrency,
+  }
+  const listed = Object.entries(limits).map(([name, value]) => `${name} = ${value}`)
+  const lines = [`local VERSION = ${VERSION}`, `local LIMIT = { ${listed.join(', ')} }`]
+  return [...lines, 'local EVENT = {', ...legal(), '}'].join('\n')
+}
+
+/** Every legal transition, `step from to`, with what the log calls it. */
+function legal(): readonly string[] {
+  return (Object.keys(STEPS) as StepName[]).flatMap((step) => {
+    const { from, to } = STEPS[step]
+    return from.flatMap((begin) =>
+      to.map((end) => {
+        const event = end === 'gone' ? STEPS[step].event : eventOf(step, end)
+        return `['${step} ${begin} ${end}'] = '${event}',`
+      }),
+    )
+  })
+}

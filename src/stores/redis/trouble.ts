@@ -1,0 +1,93 @@
+// Owns what the connection and the server say, as errors that name the address and what to do.
+// May never show a password, or say that a call has not happened when that is not known.
+
+import { AxError, isAxError } from '../../core/errors.ts'
+
+/** By the first word of what the server says: what to do, and whether asking again may help. */
+const SAID: Readonly<Record<string, readonly [remedy: string, retryable: boolean]>> = {
+  WRONGTYPE: [
+    'a key of this prefix is used by something else. Give the store a prefix of its own.',
+    false,
+  ],
+  OOM: [
+    'the server has no memory left (maxmemory); nothing of this call was stored. Give it more, ' +
+      'or forget finished jobs sooner; its policy has to be noeviction.',
+    true,
+  ],
+  READONLY: [
+    'this is a replica, which cannot be written. Name the primary, or a client that follows ' +
+      'failovers (Sentinel, Cluster).',
+    true,
+  ],
+  LOADING: ['the server is still reading its data from disk. Ask again when it has.', true],
+  MASTERDOWN: ['the server has lost its primary. Ask again when the failover is over.', true],
+  CLUSTERDOWN: ['the cluster is down, or serves no slot for this prefix. See to it first.', true],
+  NOSCRIPT: [
+    'the server forgets scripts as soon as they are loaded. Let nobody run SCRIPT FLUSH in a loop.',
+    true,
+  ],
+  BUSY: [
+    'a script has been running for too long, and the server does nothing else meanwhile. End it ' +
+      'with SCRIPT KILL.',
+    true,
+  ],
+  NOREPLICAS: ['fewer replicas are in reach than min-replicas-to-write asks for.', true],
+  MISCONF: [
+    'the server cannot save its data and refuses to write: see its log and its disk.',
+    true,
+  ],
+  NOAUTH: ['the server wants a password: redis://:PASSWORD@HOST:PORT.', false],
+  WRONGPASS: ['the server does not take this user and password.', false],
+  NOPERM: ['the user may not run what ax needs: scripts, and all keys of the prefix.', false],
+  MOVED: [
+    'this is a node of a cluster. Hand in a client of the cluster: new Redis.Cluster.',
+    false,
+  ],
+}
+
+const CODES = new RegExp(`\\b(${Object.keys(SAID).join('|')})\\b`)
+
+/** What went wrong with a call, as a caller sees it. A server has its word anywhere in a text. */
+export function told(error: unknown, address: string, unknownOutcome: boolean): unknown {
+  if (isAxError(error)) return error
+  const text = error instanceof Error ? error.message : String(error)
+  // The library's own error holds the whole call, with all payloads.
+  const cause = new Error(text)
+  const [remedy, retryable] = SAID[CODES.exec(text)?.[1] ?? ''] ?? []
+  if (remedy !== undefined) return unavailable(address, remedy, retryable === true, cause)
+  if (isOfServer(error)) return unavailable(address, `the server says: ${text}`, false, cause)
+  const outcome = unknownOutcome ? ' It is not known whether the call has happened.' : ''
+  return unavailable(address, `no answer (${text}).${outcome}`, true, cause)
+}
+
+/** What the server has answered, and not what became of the connection. */
+function isOfServer(error: unknown): boolean {
+  return error instanceof Error && (error.name === 'ReplyError' || 'command' in error)
+}
+
+function unavailable(address: string, why: string, retryable: boolean, cause: unknown): AxError {
+  return new AxError('STORE_UNAVAILABLE', `Redis at ${address}: ${why}`, {
+    cause,
+    retryable,
+    address,
+  })
+}
+
+/** A URL without its user and password. */
+export function addressOf(url: string): string {
+  try {
+    const { protocol, host, pathname } = new URL(url)
+    return `${protocol}//${host}${pathname === '/' ? '' : pathname}`
+  } catch {
+    return 'an address that is not readable'
+  }
+}
+
+export function writtenByLater(address: string, version: string, mine: number): AxError {
+  return new AxError(
+    'STORE_UNAVAILABLE',
+    `Redis at ${address}: this prefix was written by a later ax (version ${version} of the keys; ` +
+      `this one knows ${mine}). Update ax-scheduler in this process, or use another prefix.`,
+    { retryable: false, address, version: Number(version) },
+  )
+}

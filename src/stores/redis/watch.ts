@@ -1,0 +1,98 @@
+// Owns hints: those of this process at once, those of others by a channel of the server.
+// May never be the truth: a hint that is lost costs a poll.
+
+import type { Hint } from '../../store/store.ts'
+import type { Connection } from './connection.ts'
+import type { RedisClient } from './driver.ts'
+import { Reader } from './pack.ts'
+import { keyOf } from './schema.ts'
+import { told } from './trouble.ts'
+
+type Listener = (hint: Hint) => void
+
+/** After an outage nobody knows what was missed. */
+const ANYTHING: Hint = {
+  ready: true,
+  overdue: true,
+  settings: true,
+  ended: [],
+  holders: [],
+  room: [],
+}
+
+export interface Said {
+  /** Which process it is from. */
+  readonly by: string
+  readonly hint: Hint
+}
+
+export function readHint(bytes: Buffer): Said {
+  const reader = new Reader(bytes)
+  reader.list()
+  const by = reader.text()
+  const [ready, overdue, settings] = [reader.flag(), reader.flag(), reader.flag()]
+  const texts = () => Array.from({ length: reader.list() }, () => reader.text())
+  const [ended, holders, room] = [texts(), texts(), texts()]
+  return { by, hint: { ready, overdue, settings, ended, holders, room } }
+}
+
+export class Watch {
+  readonly #connection: Connection
+  readonly #me: string
+  readonly #listeners = new Set<Listener>()
+  #subscriber: Promise<RedisClient> | undefined
+
+  constructor(connection: Connection, me: string) {
+    this.#connection = connection
+    this.#me = me
+  }
+
+  async add(listener: Listener): Promise<() => Promise<void>> {
+    const each: Listener = (hint) => listener(hint)
+    this.#listeners.add(each)
+    this.#subscriber ??= this.#subscribe()
+    try {
+      await this.#subscriber
+    } catch (error) {
+      this.#listeners.delete(each)
+      this.#subscriber = undefined
+      throw told(error, this.#connection.address, false)
+    }
+    return async () => {
+      this.#listeners.delete(each)
+      if (this.#listeners.size === 0) await this.stop()
+    }
+  }
+
+  tell(hint: Hint): void {
+    for (const listener of this.#listeners) listener(hint)
+  }
+
+  async stop(): Promise<void> {
+    this.#listeners.clear()
+    const subscriber = this.#subscriber
+    this.#subscriber = undefined
+    if (subscriber === undefined) return
+    const mine = await subscriber.catch(() => undefined)
+    mine?.disconnect()
+  }
+
+  /** A connection of its own: one that listens can do nothing else. */
+  async #subscribe(): Promise<RedisClient> {
+    const client = (await this.#connection.client()).duplicate()
+    client.on('error', () => {})
+    try {
+      client.on('messageBuffer', (_channel: unknown, message: unknown) => {
+        const { by, hint } = readHint(message as Buffer)
+        if (by !== this.#me) this.tell(hint)
+      })
+      await client.subscribe(keyOf(this.#connection.prefix, 'hint'))
+      // From here on, whenever it is ready it has been away.
+      client.on('ready', () => this.tell(ANYTHING))
+    } catch (error) {
+      client.disconnect()
+      throw error
+    }
+    return client
+  }
+}
