@@ -3,7 +3,7 @@
 // May never leave a process behind.
 
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -72,6 +72,11 @@ export class Children {
         },
       },
     })
+    // The scripts of the Redis store lie beside its code, wherever a bundle has that.
+    const scripts = resolve(root, 'src/stores/redis/lua')
+    for (const place of ['lua', 'assets/lua']) {
+      cpSync(scripts, join(this.#folder, place), { recursive: true })
+    }
   }
 
   /** The place of a bundle. */
