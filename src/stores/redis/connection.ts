@@ -6,7 +6,7 @@ import type { Terms } from '../../core/job.ts'
 import { connect, type RedisClient } from './driver.ts'
 import { type Packable, pack } from './pack.ts'
 import { termsIn } from './rows.ts'
-import { keyOf, stateKeyOf, VERSION } from './schema.ts'
+import { keyOf, nowhereOf, stateKeyOf, VERSION } from './schema.ts'
 import { type ScriptName, scriptOf } from './statements.ts'
 import { told, writtenByLater } from './trouble.ts'
 
@@ -64,16 +64,13 @@ export class Connection {
   /** Runs a script: one argument, one answer. */
   async run(name: ScriptName, ask: { readonly [name: string]: Packable }): Promise<Buffer> {
     const script = scriptOf(name)
-    const key = stateKeyOf(this.prefix)
-    const arg = pack(ask)
+    const words = [2, stateKeyOf(this.prefix), nowhereOf(this.prefix), pack(ask)]
     const client = await this.client()
     try {
-      return (await client
-        .callBuffer('evalsha', script.sha, 1, key, arg)
-        .catch((error: unknown) => {
-          if (!String(error).includes('NOSCRIPT')) throw error
-          return client.callBuffer('eval', script.text, 1, key, arg)
-        })) as Buffer
+      return (await client.callBuffer('evalsha', script.sha, ...words).catch((error: unknown) => {
+        if (!String(error).includes('NOSCRIPT')) throw error
+        return client.callBuffer('eval', script.text, ...words)
+      })) as Buffer
     } catch (error) {
       const [, version] = /AXVERSION (\d+)/.exec(String(error)) ?? []
       if (version !== undefined) throw writtenByLater(this.address, version, VERSION)

@@ -5,6 +5,8 @@ import { AxError } from '../../core/errors.ts'
 
 /** The few calls that are made of a client; `Redis` and `Cluster` of ioredis have them. */
 export interface RedisClient {
+  /** Whether it is one of a cluster. */
+  readonly isCluster?: boolean
   callBuffer(command: string, ...args: (string | number | Buffer)[]): Promise<unknown>
   duplicate(): RedisClient
   subscribe(channel: string): Promise<unknown>
