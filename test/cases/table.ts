@@ -120,7 +120,11 @@ export const CASES: readonly Case[] = [
     id: 'C25',
     title: 'cancel and completion race, and the answer is true',
     on: ALL,
-    where: ['test/engine/cancel.test.ts', 'test/stores/sqlite-ends.test.ts'],
+    where: [
+      'test/engine/cancel.test.ts',
+      'test/stores/redis-ends.test.ts',
+      'test/stores/sqlite-ends.test.ts',
+    ],
   },
   {
     id: 'C26',
@@ -205,13 +209,21 @@ export const CASES: readonly Case[] = [
     id: 'C48',
     title: 'a stopped process has nothing left and ends',
     on: ALL,
-    where: ['test/engine/process.test.ts', 'test/stores/sqlite-ends.test.ts'],
+    where: [
+      'test/engine/process.test.ts',
+      'test/stores/redis-ends.test.ts',
+      'test/stores/sqlite-ends.test.ts',
+    ],
   },
   {
     id: 'C50',
     title: 'a deploy hands jobs over at once, with no failure',
     on: ALL,
-    where: ['test/engine/stop.test.ts', 'test/stores/sqlite-ends.test.ts'],
+    where: [
+      'test/engine/stop.test.ts',
+      'test/stores/redis-ends.test.ts',
+      'test/stores/sqlite-ends.test.ts',
+    ],
   },
   {
     id: 'C53',
@@ -228,13 +240,17 @@ export const CASES: readonly Case[] = [
     id: 'C54',
     title: 'a worker that was blocked completes nothing any more',
     on: ALL,
-    where: ['test/engine/leases.test.ts'],
+    where: ['test/engine/leases.test.ts', 'test/stores/redis-ends.test.ts'],
   },
   {
     id: 'C57',
     title: 'death between claim and start gives the slot back',
     on: ALL,
-    where: ['test/engine/leases.test.ts', 'test/stores/sqlite-ends.test.ts'],
+    where: [
+      'test/engine/leases.test.ts',
+      'test/stores/redis-ends.test.ts',
+      'test/stores/sqlite-ends.test.ts',
+    ],
   },
   {
     id: 'C58',
@@ -243,6 +259,7 @@ export const CASES: readonly Case[] = [
     where: [
       'test/engine/leases.test.ts',
       'test/engine/stop.test.ts',
+      'test/stores/redis-ends.test.ts',
       'test/stores/sqlite-ends.test.ts',
     ],
   },
@@ -309,7 +326,7 @@ export const CASES: readonly Case[] = [
     id: 'C77',
     title: 'waiting for a result never hangs',
     on: ALL,
-    where: ['test/engine/submit.test.ts'],
+    where: ['test/engine/submit.test.ts', 'test/stores/redis-ends.test.ts'],
   },
   {
     id: 'C79',
@@ -669,6 +686,7 @@ export const CASES: readonly Case[] = [
     where: [
       'test/engine/keys.test.ts',
       'test/engine/leases.test.ts',
+      'test/stores/redis-ends.test.ts',
       'test/stores/sqlite-ends.test.ts',
     ],
   },
@@ -706,7 +724,11 @@ export const CASES: readonly Case[] = [
     id: 'DQ-19',
     title: 'a poison job and the count of its attempts',
     on: ALL,
-    where: ['test/engine/leases.test.ts', 'test/stores/sqlite-ends.test.ts'],
+    where: [
+      'test/engine/leases.test.ts',
+      'test/stores/redis-ends.test.ts',
+      'test/stores/sqlite-ends.test.ts',
+    ],
   },
   {
     id: 'DQ-20',
