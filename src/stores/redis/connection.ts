@@ -72,10 +72,17 @@ export class Connection {
         return client.callBuffer('eval', script.text, ...words)
       })) as Buffer
     } catch (error) {
+      this.#giveUp(client, error)
       const [, version] = /AXVERSION (\d+)/.exec(String(error)) ?? []
       if (version !== undefined) throw writtenByLater(this.address, version, VERSION)
       throw told(error, this.address, true)
     }
+  }
+
+  /** A connection that has not answered in time may be dead, and nobody would say so: a new one. */
+  #giveUp(client: RedisClient, error: unknown): void {
+    const isOwn = typeof this.#given === 'string'
+    if (isOwn && String(error).includes('Command timed out')) client.disconnect(true)
   }
 
   /** After a write: waits for replicas, or for the disk, as far as the options ask for it. */

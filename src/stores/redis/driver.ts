@@ -11,7 +11,8 @@ export interface RedisClient {
   duplicate(): RedisClient
   subscribe(channel: string): Promise<unknown>
   quit(): Promise<unknown>
-  disconnect(): void
+  /** `reconnect`: this connection alone is over, and the client makes another one. */
+  disconnect(reconnect?: boolean): void
   on(event: string, listener: (...args: unknown[]) => void): unknown
 }
 
