@@ -5,7 +5,9 @@
 export type StoreName = 'memory' | 'redis' | 'sqlite'
 
 const MEMORY: readonly StoreName[] = ['memory']
+const REDIS: readonly StoreName[] = ['redis']
 const SQLITE: readonly StoreName[] = ['sqlite']
+const DURABLE: readonly StoreName[] = ['redis', 'sqlite']
 const ALL: readonly StoreName[] = ['memory', 'redis', 'sqlite']
 
 /**
@@ -612,13 +614,14 @@ export const CASES: readonly Case[] = [
   {
     id: 'DQ-01',
     title: 'an idle worker after the store was away',
-    on: SQLITE,
-    where: ['test/stores/sqlite-faults.test.ts'],
+    on: DURABLE,
+    where: ['test/stores/redis-outage.test.ts', 'test/stores/sqlite-faults.test.ts'],
   },
   {
     id: 'DQ-02',
     title: 'a half-open notification channel',
-    later: 'Memory has no connection; it waits for the PostgreSQL store.',
+    on: REDIS,
+    where: ['test/stores/redis-outage.test.ts'],
   },
   {
     id: 'DQ-03',
@@ -769,7 +772,8 @@ export const CASES: readonly Case[] = [
   {
     id: 'ES-06',
     title: 'a failover that drops acknowledged writes',
-    later: 'It waits for the Redis store.',
+    on: REDIS,
+    where: ['test/stores/redis-outage.test.ts'],
   },
   {
     id: 'ES-07',

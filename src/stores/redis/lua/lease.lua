@@ -112,8 +112,7 @@ local function grantAlike(head, key, id)
     Alike.known[head] = Alike.learn(head, row)
     return
   end
-  S.lastLease = S.lastLease + 1
-  local text = Alike.again(pattern, key, id, S.lastLease)
+  local text = Alike.again(pattern, key, id, nextLease())
   granted[#granted + 1] = Alike.light(key, text, pattern)
 end
 
