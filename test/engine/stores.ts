@@ -16,6 +16,7 @@ import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import type { VirtualRuntime } from '../../src/testing/virtual.ts'
 import { type RedisServer, startRedis } from '../servers/redis.ts'
 import { ask } from '../servers/resp.ts'
+import { describeOnRedis } from '../servers/suites.ts'
 
 /** The tests of the engine that run on every store, in as many files for each as there are lines. */
 export const ON_EVERY_STORE: readonly (readonly string[])[] = [
@@ -61,16 +62,17 @@ export function runOnSqlite(names: readonly string[] = []): void {
 export function runOnRedis(names: readonly string[] = []): void {
   let server: RedisServer | undefined
   place = (runtime, number) => {
-    const url = server?.url ?? 'redis://127.0.0.1:1'
     const options = { prefix: `engine ${number}`, runtime, now: () => runtime.now() }
-    return counted(redisStore(url, options))
+    return counted(redisStore(server?.url ?? '', options))
   }
-  beforeAll(async () => {
-    server = await startRedis()
-  })
-  run(names)
-  afterEach(async () => {
-    if (server !== undefined) await ask(server.url, 'FLUSHALL')
+  describeOnRedis('the engine on Redis', () => {
+    beforeAll(async () => {
+      server = await startRedis()
+    })
+    run(names)
+    afterEach(async () => {
+      if (server !== undefined) await ask(server.url, 'FLUSHALL')
+    })
   })
 }
 

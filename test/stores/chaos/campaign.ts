@@ -25,6 +25,8 @@ const FAULTS = {
   'stop a process past its lease': 3,
   'kill all connections': 3,
   'kill the server': 3,
+  'stop the server past all leases': 1,
+  'forget all scripts': 1,
   'drop answers': 4,
   'cut a network': 2,
   'black hole': 2,
@@ -138,12 +140,19 @@ class Site {
       await sleep(LEASE_MS * (1.2 + chance / 2))
       child.process.kill('SIGCONT')
     } else if (fault === 'kill all connections') {
-      await ask(this.#server.url, 'CLIENT', 'KILL', 'TYPE', 'normal').catch(() => {})
+      for (const type of ['pubsub', 'normal']) {
+        await ask(this.#server.url, 'CLIENT', 'KILL', 'TYPE', type).catch(() => {})
+      }
     } else if (fault === 'kill the server') {
       await this.#server.kill()
       await sleep(chance * 500)
       await this.#server.restart()
-    } else if (fault === 'cut a network') proxy.cut()
+    } else if (fault === 'stop the server past all leases') {
+      await this.#server.pause()
+      await sleep(LEASE_MS * (1.1 + chance / 2))
+      this.#server.resume()
+    } else if (fault === 'forget all scripts') await ask(this.#server.url, 'SCRIPT', 'FLUSH')
+    else if (fault === 'cut a network') proxy.cut()
     else {
       if (fault === 'drop answers') proxy.dropAnswers()
       else proxy.blackHole()
