@@ -4,7 +4,8 @@
 import { AxError, isAxError } from '../../core/errors.ts'
 
 const ON_ITS_WAY =
-  'the slot of this prefix is on its way to another node of the cluster. Ask again when it is there.'
+  'the slot of this prefix is on its way to another node of the cluster. Ask again when it has ' +
+  'arrived.'
 
 /** By the first word of what the server says: what to do, and whether asking again may help. */
 const SAID: Readonly<Record<string, readonly [remedy: string, retryable: boolean]>> = {
