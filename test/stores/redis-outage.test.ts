@@ -52,7 +52,7 @@ describeOnRedis('a server that was away', () => {
     const server = await startRedis(DURABLE)
     const starts: string[] = []
     const workers = ['w1', 'w2'].map((name) => {
-      const scheduler = schedulerOn(storeOn(server.url), { name, concurrency: 5 })
+      const scheduler = schedulerOn(storeOn(server.url), { name, concurrency: 5, leaseMs: 3_000 })
       scheduler.define('t', { timeout: '1m' }, async ({ job, attempt }) => {
         starts.push(`${job.id} ${attempt}`)
         await new Promise((resolve) => setTimeout(resolve, 10))

@@ -20,7 +20,7 @@ export interface RedisServer {
   stop(): Promise<void>
 }
 
-/** Nothing of a test needs to outlive its server. */
+/** Nothing of a test needs to outlive its server. A password, if there is one, is said first. */
 const ARGS = ['--save', '', '--appendonly', 'no', '--bind', '127.0.0.1', '--loglevel', 'warning']
 
 export async function startRedis(...more: readonly string[]): Promise<RedisServer> {
@@ -29,8 +29,16 @@ export async function startRedis(...more: readonly string[]): Promise<RedisServe
   let child: ChildProcess | undefined
   const start = async () => {
     const args = ['--port', String(port), '--dir', folder, ...ARGS, ...more]
-    child = spawn('redis-server', args, { stdio: 'ignore' })
-    await client.ping()
+    const mine = spawn('redis-server', args, { stdio: 'ignore' })
+    child = mine
+    const failed = new Promise<never>((_, reject) => {
+      mine.once('error', () => reject(new Error('These tests need redis-server on the path.')))
+      mine.once('exit', (code) => {
+        if (child === mine) reject(new Error(`redis-server has ended with ${code}.`))
+      })
+    })
+    failed.catch(() => {})
+    await Promise.race([client.ping(), failed])
   }
   const kill = async () => {
     const mine = child
@@ -40,9 +48,10 @@ export async function startRedis(...more: readonly string[]): Promise<RedisServe
     mine.kill('SIGKILL')
     await gone
   }
-  const password = more[more.indexOf('--requirepass') + 1]
+  const [, password] = more[0] === '--requirepass' ? more : []
+  const user = password === undefined ? '' : `:${encodeURIComponent(password)}@`
   const client = new Redis(port, '127.0.0.1', {
-    ...(more.includes('--requirepass') && password !== undefined ? { password } : {}),
+    ...(password === undefined ? {} : { password }),
     lazyConnect: true,
     maxRetriesPerRequest: null,
     retryStrategy: () => 20,
@@ -51,7 +60,7 @@ export async function startRedis(...more: readonly string[]): Promise<RedisServe
   await start()
   return {
     port,
-    url: `redis://${client.options.password ? `:${encodeURIComponent(client.options.password)}@` : ''}127.0.0.1:${port}`,
+    url: `redis://${user}127.0.0.1:${port}`,
     client,
     kill,
     start,

@@ -47,7 +47,7 @@ async function errorOf(call: Promise<unknown>): Promise<Error & Record<string, u
 }
 
 describe('the Redis store in trouble', () => {
-  it('says that the server is gone, without its password, and works again when it is back', async () => {
+  it('says that the server is gone, without its password, and works when it is back', async () => {
     const store = storeOn()
     await add(store, 'a')
     await server.kill()

@@ -6,9 +6,14 @@
  * the script, in a list of all that are used so: with 150 locals and 150 functions that takes
  * longer than the call. So each piece becomes a block of its own, and what only it uses is closed
  * at its end; what others use is declared before it. Values that never change are copied to where
- * they are used: the last ones of the list are found first.
+ * they are used: the last ones of the list are found first. `lazy`: pieces that few calls need, by
+ * their place, each with the table that its functions are in.
  */
-export function assemble(header: string, pieces: readonly string[]): string {
+export function assemble(
+  header: string,
+  pieces: readonly string[],
+  lazy: Readonly<Record<number, string>> = {},
+): string {
   const parts = [header]
   const constants = new Set<string>(['LIMIT', 'EVENT'])
   for (const [at, piece] of pieces.entries()) {
@@ -22,11 +27,22 @@ export function assemble(header: string, pieces: readonly string[]): string {
       .join('\n')
     const names = declaredIn(piece).filter((name) => mentions(later, name))
     const copies = copied(piece, constants)
-    if (names.length > 0) parts.push(`local ${names.join(', ')}`)
-    parts.push('do', copies, opened(piece, new Set(names)), 'end')
+    const table = lazy[at]
+    if (table !== undefined && names.length === 0) parts.push(deferred(table, copies, piece))
+    else {
+      if (names.length > 0) parts.push(`local ${names.join(', ')}`)
+      parts.push('do', copies, opened(piece, new Set(names)), 'end')
+    }
     for (const name of names) if (!CHANGING.has(name)) constants.add(name)
   }
   return parts.join('\n')
+}
+
+/** A piece whose functions are in one table: they are made when the first of them is asked for. */
+function deferred(table: string, copies: string, piece: string): string {
+  const find = `function(_, name) setmetatable(${table}, nil) load() return ${table}[name] end`
+  const set = `setmetatable(${table}, { __index = ${find} })`
+  return ['do', 'local function load()', copies, piece, 'end', set, 'end'].join('\n')
 }
 
 /** What a call assigns anew after it has been declared. */

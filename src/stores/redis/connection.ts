@@ -111,8 +111,12 @@ export class Connection {
 
   // Lines and terms
 
+  /** Before an answer is read: it names all lines that it speaks of. */
+  forgetSome(): void {
+    if (this.lines.size > MOST_KNOWN) this.lines.clear()
+  }
+
   learnLine(line: number, pool: string, type: string): void {
-    if (this.lines.size >= MOST_KNOWN) this.lines.clear()
     this.lines.set(line, { pool, type })
   }
 

@@ -13,9 +13,6 @@ export type Packable =
 
 const FIRST_BYTES = 16_384
 
-/** Texts that are written without a look at how many bytes they will have. */
-const SHORT = 10
-
 class Writer {
   #buffer = Buffer.allocUnsafe(FIRST_BYTES)
   #at = 0
@@ -56,18 +53,19 @@ class Writer {
     this.#at += 1
   }
 
+  /** Most texts are ASCII: written once, where their length then is right. */
   #text(text: string): void {
-    const bytes = text.length <= SHORT ? 3 * text.length : Buffer.byteLength(text)
-    this.#grow(bytes + 5)
-    if (text.length <= SHORT) {
-      const length = this.#buffer.write(text, this.#at + 1)
-      this.#buffer[this.#at] = 0xa0 | length
-      this.#at += 1 + length
+    const { length } = text
+    this.#grow(3 * length + 5)
+    const head = length < 32 ? 1 : length < 0x1_00_00 ? 3 : 5
+    const bytes = this.#buffer.write(text, this.#at + head)
+    if (bytes === length) {
+      this.#length(bytes)
+      this.#at += bytes
       return
     }
     this.#length(bytes)
-    this.#buffer.write(text, this.#at)
-    this.#at += bytes
+    this.#at += this.#buffer.write(text, this.#at)
   }
 
   #bytes(bytes: Uint8Array): void {

@@ -20,17 +20,7 @@ import type {
   Traits,
   WorkerBeat,
 } from '../../store/store.ts'
-import {
-  readCounted,
-  readExtended,
-  readInserted,
-  readLeased,
-  readMoved,
-  readOverdue,
-  readSettings,
-  readStanding,
-  readWorkers,
-} from './answers.ts'
+import { readExtended, readInserted, readLeased, readMoved, readOverdue } from './answers.ts'
 import {
   beatAsk,
   changesAsk,
@@ -43,9 +33,10 @@ import {
 import { Connection, type Waiting } from './connection.ts'
 import type { RedisClient } from './driver.ts'
 import { readPage, readTold } from './events.ts'
+import { readCounted, readSettings, readStanding, readWorkers } from './figures.ts'
 import { inspect } from './inspection.ts'
 import { type Packable, Reader } from './pack.ts'
-import { type Known, knownAs, readJobs, type Sharing, Unknown } from './rows.ts'
+import { readJobs, type Sharing, Unknown } from './rows.ts'
 import type { ScriptName } from './statements.ts'
 import { readHint, Watch } from './watch.ts'
 
@@ -79,7 +70,7 @@ export class RedisStore implements Store {
   readonly #connection: Connection
   readonly #watch: Watch
   /** Jobs that were leased here: what they are need not be said again when they end. */
-  readonly #held = new Map<string, { readonly seq: number; readonly known: Known }>()
+  readonly #held = new Map<string, StoredJob>()
   #isClosed = false
 
   constructor(given: RedisClient | string, settings: Settings) {
@@ -110,9 +101,7 @@ export class RedisStore implements Store {
     const ask = { holder, leaseMs, max, types }
     const told = await this.#write('lease', tell, ask, readLeased)
     if (this.#held.size > MOST_HELD) this.#held.clear()
-    for (const job of told.answer.jobs) {
-      this.#held.set(job.id, { seq: job.seq, known: knownAs(job) })
-    }
+    for (const job of told.answer.jobs) this.#held.set(job.id, job)
     return told
   }
 
@@ -124,7 +113,7 @@ export class RedisStore implements Store {
     const mine = new Map(moves.map(({ id }) => [id, this.#held.get(id)]))
     const ask = movesAsk(moves, (id) => mine.get(id)?.seq ?? 0)
     const told = await this.#write('apply', tell, ask, (reader, sharing) => {
-      return readMoved(reader, { ...sharing, known: (id) => mine.get(id)?.known })
+      return readMoved(reader, { ...sharing, known: (id) => mine.get(id) })
     })
     for (const id of mine.keys()) this.#held.delete(id)
     return told
@@ -275,16 +264,18 @@ export class RedisStore implements Store {
     const { now } = this.#settings
     const clock = now === undefined ? false : Math.floor(now())
     const bytes = await this.#connection.run(name, { ...ask, now: clock })
-    const unknown = new Unknown()
-    const first = this.#readAnswer(bytes, unknown, read)
-    if (unknown.terms.size === 0) return first
-    await this.#connection.learnTerms([...unknown.terms])
-    return this.#readAnswer(bytes, new Unknown(), read)
+    for (;;) {
+      const unknown = new Unknown()
+      const answer = this.#readAnswer(bytes, unknown, read)
+      if (unknown.terms.size === 0) return answer
+      await this.#connection.learnTerms([...unknown.terms])
+    }
   }
 
   #readAnswer<T>(bytes: Buffer, unknown: Unknown, read: Read<T>): Answer<T> {
     const reader = new Reader(bytes)
     reader.list()
+    this.#connection.forgetSome()
     for (let left = reader.list(); left > 0; left -= 3) {
       this.#connection.learnLine(reader.number(), reader.text(), reader.text())
     }

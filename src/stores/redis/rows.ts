@@ -23,31 +23,19 @@ const ITS_OWN = 0
 const NO_BYTES = Buffer.alloc(0)
 const NO_DEPS: readonly Dep[] = Object.freeze([])
 
-/** What most jobs have nothing to say of. */
-interface Header {
-  readonly key: string | undefined
-  readonly keyForMs: number
-  readonly lane: string | undefined
-  readonly flow: string | undefined
-  readonly enqueueTimeoutMs: number
-  readonly depMode: DepMode
-  readonly deps: readonly Dep[]
-}
-
 /** What was said of a job, as far as it stands outside of what changes. */
-export interface Said extends Header {
-  readonly payload: string | undefined
-}
+type SaidName = 'key' | 'keyForMs' | 'exclusive' | 'flow' | 'enqueueTimeoutMs' | 'depMode' | 'deps'
+export type Said = Pick<StoredJob, SaidName | 'payload'>
 
-const PLAIN: Header = {
+const PLAIN = {
   key: undefined,
   keyForMs: 0,
-  lane: undefined,
+  exclusive: undefined,
   flow: undefined,
   enqueueTimeoutMs: 0,
   depMode: 'all',
   deps: NO_DEPS,
-}
+} as const satisfies Omit<Said, 'payload'>
 
 function isPlain(job: NewJob): boolean {
   return (
@@ -98,7 +86,7 @@ function readSaid(bytes: Buffer, flags: number): Said {
   reader.list()
   const key = reader.textOr(undefined)
   const keyForMs = reader.number()
-  const lane = reader.textOr(undefined)
+  const exclusive = reader.textOr(undefined)
   const flow = reader.textOr(undefined)
   const enqueueTimeoutMs = reader.number()
   const depMode = reader.value() as DepMode
@@ -109,25 +97,12 @@ function readSaid(bytes: Buffer, flags: number): Said {
   return {
     key,
     keyForMs,
-    lane,
+    exclusive,
     flow,
     enqueueTimeoutMs,
     depMode,
     deps,
     payload: payloadIn(reader.rest()),
-  }
-}
-
-function saidOf(job: NewJob): Said {
-  return {
-    key: job.key,
-    keyForMs: job.keyForMs,
-    lane: job.exclusive,
-    flow: job.flow,
-    enqueueTimeoutMs: job.enqueueTimeoutMs,
-    depMode: job.depMode,
-    deps: job.deps,
-    payload: typeof job.payload === 'string' ? job.payload : undefined,
   }
 }
 
@@ -166,23 +141,8 @@ export function seqOf(key: Buffer): number {
   return key.readUIntBE(0, 6)
 }
 
-/** What never changes of a job. */
-export interface Known {
-  readonly said: Said
-  readonly terms: Terms
-}
-
-export function knownOf(job: NewJob): Known {
-  return { said: saidOf(job), terms: job.terms }
-}
-
-/** The same of a job that was read. */
-export function knownAs(job: StoredJob): Known {
-  const { key, keyForMs, exclusive, flow, enqueueTimeoutMs, depMode, deps, payload } = job
-  const text = typeof payload === 'string' ? payload : undefined
-  const said = { key, keyForMs, lane: exclusive, flow, enqueueTimeoutMs, depMode, deps }
-  return { said: { ...said, payload: text }, terms: job.terms }
-}
+/** What never changes of a job: of one that was handed in, or one that was read. */
+export type Known = Said & Pick<StoredJob, 'terms'>
 
 export interface Sharing extends Shared {
   readonly unknown: Unknown
@@ -205,14 +165,14 @@ function readJob(seq: number, said: Buffer | undefined, text: Buffer, sharing: S
   const headEnd = 2 + text.readUInt16BE(0)
   const idAt = headEnd + 7
   const idEnd = idAt + (text[idAt - 1] as number)
-  const head = readHead(text.subarray(2, headEnd), sharing)
+  const head = readHead(text, headEnd, sharing)
   const { status, createdAt, startedAt, holder, flags } = head
   const number = text.readUIntBE(headEnd, 6)
   const id = text.toString('utf8', idAt, idEnd)
   const more = idEnd === text.length ? NOTHING_MORE : readMore(new Reader(text.subarray(idEnd)))
   const known = said === undefined ? sharing.known(id) : undefined
-  const { key, keyForMs, lane, flow, enqueueTimeoutMs, depMode, deps, payload } =
-    known === undefined ? readSaid(said ?? NO_BYTES, flags) : known.said
+  const { key, keyForMs, exclusive, flow, enqueueTimeoutMs, depMode, deps, payload } =
+    known ?? readSaid(said ?? NO_BYTES, flags)
   const log = attemptsIn(more.lg, createdAt)
   if (status === 'running') {
     const queuedMs = startedAt - head.readyAt
@@ -225,7 +185,7 @@ function readJob(seq: number, said: Buffer | undefined, text: Buffer, sharing: S
     type: head.type,
     pool: head.pool,
     flow,
-    payload,
+    payload: typeof payload === 'string' ? payload : undefined,
     body: undefined,
     terms: known?.terms ?? termsFrom(head.termsAt, more, sharing),
     priority: head.priority,
@@ -238,7 +198,7 @@ function readJob(seq: number, said: Buffer | undefined, text: Buffer, sharing: S
     open: head.open,
     key,
     keyForMs,
-    exclusive: lane,
+    exclusive,
     enqueueTimeoutMs,
     starts: head.starts,
     attempts: head.attempts,
@@ -266,11 +226,11 @@ function readJob(seq: number, said: Buffer | undefined, text: Buffer, sharing: S
 type Head = ReturnType<typeof headIn>
 
 /** What many jobs have in common that were treated alike: it is read once for all of them. */
-function readHead(bytes: Buffer, sharing: Sharing): Head {
-  const name = bytes.toString('latin1')
+function readHead(text: Buffer, end: number, sharing: Sharing): Head {
+  const name = text.toString('latin1', 2, end)
   const known = sharing.heads.get(name)
   if (known !== undefined) return known
-  const head = headIn(bytes, sharing)
+  const head = headIn(text.subarray(2, end), sharing)
   sharing.heads.set(name, head)
   return head
 }

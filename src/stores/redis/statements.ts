@@ -72,7 +72,9 @@ const scripts = new Map<ScriptName, Script>()
 export function scriptOf(name: ScriptName): Script {
   const known = scripts.get(name)
   if (known !== undefined) return known
-  const text = assemble(header(), PIECES[name].map(pieceOf))
+  const names: readonly string[] = PIECES[name]
+  const graph = names.indexOf('graph')
+  const text = assemble(header(), names.map(pieceOf), { [graph]: 'Graph' })
   const script = { name, text, sha: createHash('sha1').update(text).digest('hex') }
   scripts.set(name, script)
   return script

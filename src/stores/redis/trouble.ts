@@ -72,7 +72,7 @@ export function told(error: unknown, address: string, unknownOutcome: boolean): 
 
 /** What the server has answered, and not what became of the connection. */
 function isOfServer(error: unknown): boolean {
-  return error instanceof Error && (error.name === 'ReplyError' || 'command' in error)
+  return error instanceof Error && error.name === 'ReplyError'
 }
 
 function unavailable(address: string, why: string, retryable: boolean, cause: unknown): AxError {

@@ -36,6 +36,17 @@ export function readHint(bytes: Buffer): Said {
   return { by, hint: { ready, overdue, settings, ended, holders, room } }
 }
 
+/**
+ * From here on the library subscribes again by itself, after each outage, and tells nobody if that
+ * is given up: so it never is.
+ */
+function subscribed(client: RedisClient): void {
+  const { options } = client as { readonly options?: Record<string, unknown> }
+  if (options === undefined) return
+  options.maxRetriesPerRequest = null
+  options.commandTimeout = undefined
+}
+
 export class Watch {
   readonly #connection: Connection
   readonly #me: string
@@ -87,6 +98,7 @@ export class Watch {
         if (by !== this.#me) this.tell(hint)
       })
       await client.subscribe(keyOf(this.#connection.prefix, 'hint'))
+      subscribed(client)
       // From here on, whenever it is ready it has been away.
       client.on('ready', () => this.tell(ANYTHING))
     } catch (error) {

@@ -2,12 +2,16 @@
 -- what became of it is repeated for the others, which are never taken in hand.
 -- May never be used where a rule asks for more than the head of a job: who it is, or who else.
 
+local byte, cut, join, heads = string.byte, string.sub, struct.pack, Head.known
+
 -- A text without anything rare: its head, where that ends, and its id. Nil for any other.
 function Alike.bare(text)
-  local head, at = Head.split(text)
-  local last = at + 6 + string.byte(text, at + 6)
+  local high, low = byte(text, 1, 2)
+  local at = high * 256 + low + 3
+  local last = at + 6 + byte(text, at + 6)
   if last ~= #text then return nil end
-  return head, at, string.sub(text, at + 7, last)
+  local bytes = cut(text, 3, at - 1)
+  return heads[bytes] or Head.of(bytes), at, cut(text, at + 7, last)
 end
 
 local NO_LEASE = string.rep('\0', 6)
@@ -53,26 +57,11 @@ function Alike.learn(before, row)
   return pattern
 end
 
-local function logAgain(pattern, id)
-  local run, runs = pattern.run, Log.runs
-  if runs[#runs] == run and Log.count < LIMIT.events then
-    S.lastEvent, Log.count = S.lastEvent + 1, Log.count + 1
-    local jobs, attempts = run[10], run[11]
-    local at = #jobs + 1
-    jobs[at], attempts[at] = id, pattern.attempt
-    return
-  end
-  Log.add(id, run[3], run[2], run[4], run[5], run[6], pattern.attempt, run[7], run[8], run[9])
-  pattern.run = Log.runs[#Log.runs]
-end
-
 -- The text of another, under a lease or under none.
 local function textOf(pattern, id, lease, result)
   local rest = pattern.rest
   if result then rest = pattern.more .. pack(result) end
-  if lease > 0 then
-    return pattern.first .. struct.pack('>I6B', lease, #id) .. id .. rest
-  end
+  if lease > 0 then return pattern.first .. join('>I6B', lease, #id) .. id .. rest end
   if pattern.length ~= #id then
     pattern.length = #id
     pattern.prefix = pattern.first .. NO_LEASE .. string.char(#id)
@@ -80,24 +69,45 @@ local function textOf(pattern, id, lease, result)
   return pattern.prefix .. id .. rest
 end
 
--- Does the same to another. Answers its text.
+local function logAnew(pattern, id)
+  local run = pattern.run
+  Log.add(id, run[3], run[2], run[4], run[5], run[6], pattern.attempt, run[7], run[8], run[9])
+  pattern.run = Log.runs[#Log.runs]
+end
+
+-- Does the same to another. Answers its text. Short of calls: this is what most of the time of a
+-- busy server goes to.
 function Alike.again(pattern, key, id, lease, result)
   local text = textOf(pattern, id, lease, result)
   pattern.count = pattern.count + 1
   texts[key], ahead[key] = text, true
-  append(Writing.texts, key, text)
-  local leaves, joins, after = pattern.leaves, pattern.joins, pattern.after
-  for at = 1, #leaves do
-    local list = leaves[at]
+  local list = Writing.texts
+  local at = #list
+  list[at + 1], list[at + 2] = key, text
+  local leaves, joins, mark = pattern.leaves, pattern.joins, pattern.after.mark
+  for place = 1, #leaves do
+    list = leaves[place]
     list[#list + 1] = key
   end
-  for at = 1, #joins do
-    local list = joins[at]
+  for place = 1, #joins do
+    list = joins[place]
     list[#list + 1] = key
   end
-  if pattern.queue then append(pattern.queue, pattern.score, key) end
-  if after.mark then add('st:' .. after.mark, (struct.unpack('>I6', key)), key) end
-  logAgain(pattern, id)
+  list = pattern.queue
+  if list then
+    at = #list
+    list[at + 1], list[at + 2] = pattern.score, key
+  end
+  if mark then add('st:' .. mark, (struct.unpack('>I6', key)), key) end
+  local run, runs = pattern.run, Log.runs
+  if runs[#runs] == run and Log.count < LIMIT.events then
+    S.lastEvent, Log.count = S.lastEvent + 1, Log.count + 1
+    list = run[10]
+    at = #list + 1
+    list[at], run[11][at] = id, pattern.attempt
+  else
+    logAnew(pattern, id)
+  end
   return text
 end
 

@@ -4,18 +4,21 @@
 -- Jobs as the client reads them: number, what was said (false if it knows), how they are now.
 local function jobsOf(list)
   local flat, unknown = {}, {}
-  for _, row in ipairs(list) do
+  for at = 1, #list do
+    local row = list[at]
     if not row.said and not row.isNew then unknown[#unknown + 1] = row.key end
   end
   local saids = readAll(P .. 'j', unknown)
-  for at, key in ipairs(unknown) do unknown[key] = saids[at] or '' end
-  local count = 0
-  for _, row in ipairs(list) do
-    row.said = row.said or unknown[row.key]
-    Lines.of(row.line)
-    flat[count + 1] = row.key
+  for at = 1, #unknown do unknown[unknown[at]] = saids[at] or '' end
+  local count, known = 0, Lines.known
+  for at = 1, #list do
+    local row = list[at]
+    local key = row.key
+    row.said = row.said or unknown[key]
+    if not known[row.line] then Lines.of(row.line) end
+    flat[count + 1] = key
     flat[count + 2] = not row.isNew and row.said
-    flat[count + 3] = Rows.encode(row)
+    flat[count + 3] = row.text or Rows.encode(row)
     count = count + 3
   end
   return flat

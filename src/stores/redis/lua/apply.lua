@@ -27,19 +27,16 @@ local function succeedAlike(m, at, kind, key, head, id, lease)
   local pattern = Alike.known[head]
   if not pattern or pattern.kind ~= kind then
     local row = Rows.byKey(key)
-    local result = { row = row, status = moveOne(row, readMove(m, at)), why = false, by = false }
-    if result.status == 'moved' then
-      pattern = Alike.learn(head, row)
-      pattern.kind = kind
-      Alike.known[head] = pattern
-    end
-    return result
+    if moveOne(row, readMove(m, at)) ~= 'moved' then return nil end
+    pattern = Alike.learn(head, row)
+    pattern.kind = kind
+    Alike.known[head] = pattern
+    return row
   end
   local text = Alike.again(pattern, key, id, 0, m[at + 5])
   signs.ended[#signs.ended + 1] = id
-  local row = Alike.light(key, text, pattern)
-  row.isNew = (struct.unpack('>I6', key)) == m[at + 7]
-  return { row = row, status = 'moved', why = false, by = false, isLight = true }
+  local isKnown = (struct.unpack('>I6', key)) == m[at + 7]
+  return { key = key, text = text, line = pattern.line, isNew = isKnown }
 end
 
 local forgotten = {}
@@ -55,44 +52,67 @@ local function forgetAlike(m, at, kind, key, head, text)
   local row = Alike.forget(head, key, m[at], text)
   forgotten[#forgotten + 1] = row
   if kind.keepMs > 0 then Graph.remember(m[at], 'success', kind.keepMs) end
-  return { row = row, status = 'moved', why = false, by = false, isLight = true }
+  return row
 end
 
--- What is done to jobs that are alike; nil where it takes a closer look.
+-- Whether no edge leads to a job: then nobody has to hear of it, and nobody names it.
+local areAllFree
+
+local function isFree(id)
+  if S.linked == 0 then return true end
+  if areAllFree == nil then
+    local all, found = {}, 0
+    for at = 1, #ask.moves, WIDTH do all[#all + 1] = P .. 'd:' .. ask.moves[at] end
+    for first = 1, #all, 1000 do
+      found = found + call('EXISTS', unpack(all, first, min(first + 999, #all)))
+    end
+    areAllFree = found == 0
+  end
+  return areAllFree or call('EXISTS', P .. 'd:' .. id) == 0
+end
+
+-- What became of a job that is like others, and was moved; nil where it takes a closer look.
 local function moveAlike(m, at)
   local key = keys[m[at]]
-  if S.linked > 0 or not key or rows[key] ~= nil then return nil end
+  if not key or rows[key] ~= nil then return nil end
   local text, kind = texts[key], kinds[m[at + 1]]
   local step = kind.step
   if not text then return nil end
   if step == 'succeed' then
     local head, place, id = Alike.bare(text)
-    if not head or not head.isPlain then return nil end
+    if not head or not head.isPlain or not isFree(id) then return nil end
     return succeedAlike(m, at, kind, key, head, id, (struct.unpack('>I6', text, place)))
   end
   if step ~= 'forget' then return nil end
   local head = Head.split(text)
-  return head.isPlain and forgetAlike(m, at, kind, key, head, text) or nil
+  if not head.isPlain or not isFree(m[at]) then return nil end
+  return forgetAlike(m, at, kind, key, head, text)
 end
 
-local names, results = {}, {}
+local names, moved, follows, others = {}, {}, {}, {}
 for at = 1, #ask.moves, WIDTH do names[#names + 1] = ask.moves[at] end
 Rows.find(names)
 
-local function moveAt(at)
-  local row = Rows.byId(ask.moves[at])
-  if not row then return { status = 'stale', why = false, by = false } end
-  local status, why, by = moveOne(row, readMove(ask.moves, at))
-  return { row = row, status = status, why = why or false, by = by or false }
+-- The long way. What does not happen is said with its place, counted from 1, and why.
+local function moveAt(at, place)
+  local row, status, why, by = Rows.byId(ask.moves[at]), 'stale', nil, nil
+  if row then status, why, by = moveOne(row, readMove(ask.moves, at)) end
+  if status == 'moved' then
+    follows[#follows + 1] = row
+  else
+    local base = #others
+    others[base + 1], others[base + 2] = place, status
+    others[base + 3], others[base + 4], others[base + 5] = why or false, by or false, row ~= nil
+  end
+  return row or false
 end
 
-for at = 1, #ask.moves, WIDTH do
-  results[#results + 1] = moveAlike(ask.moves, at) or moveAt(at)
+for place = 1, #names do
+  local at = place * WIDTH - WIDTH + 1
+  moved[place] = moveAlike(ask.moves, at) or moveAt(at, place)
 end
 
-for _, result in ipairs(results) do
-  if result.status == 'moved' and not result.isLight then follow(result.row) end
-end
+for _, row in ipairs(follows) do follow(row) end
 
 local lost = {}
 for at, row in ipairs(forgotten) do lost[at] = row.key end
@@ -100,12 +120,9 @@ for at, said in ipairs(readAll(P .. 'j', lost)) do forgotten[at].said = said or 
 Pools.takeRoom()
 
 return finish(function()
-  local said, list = {}, {}
-  for at, result in ipairs(results) do
-    local base = 4 * at - 4
-    said[base + 1], said[base + 2], said[base + 3] = result.status, result.why, result.by
-    said[base + 4] = result.row ~= nil
-    if result.row then list[#list + 1] = result.row end
+  local list = {}
+  for place = 1, #moved do
+    if moved[place] then list[#list + 1] = moved[place] end
   end
-  return { said, jobsOf(list) }
+  return { #moved, others, jobsOf(list) }
 end)

@@ -255,7 +255,7 @@ end
 
 -- Tells the dependents of an end: at once where they are few, else a chunk per call.
 function Board.fanOut(ended)
-  if not Graph.isWaitedFor(ended.id) then return end
+  if S.linked == 0 or not Graph.isWaitedFor(ended.id) then return end
   S.lastFanOut = S.lastFanOut + 1
   Board.continueFanOuts({ key = ended.key, number = S.lastFanOut, after = 0 })
 end

@@ -113,7 +113,7 @@ local function grantAlike(head, key, id)
     return
   end
   local text = Alike.again(pattern, key, id, nextLease())
-  granted[#granted + 1] = Alike.light(key, text, pattern)
+  granted[#granted + 1] = { key = key, text = text, line = pattern.line }
 end
 
 -- The queues of each pool that this worker serves, and the pools in order of name.

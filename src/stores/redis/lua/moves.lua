@@ -54,7 +54,7 @@ local function finishJob(row, move)
     Keys.release(row, to == 'success' and keyForMs > 0 and now + keyForMs or 0)
   end
   signs.ended[#signs.ended + 1] = row.id
-  if to == 'success' then Board.unpark(Graph.unname(row)) end
+  if to == 'success' and has(row, LINKED) then Board.unpark(Graph.unname(row)) end
 end
 
 local function runAgain(row, move)
@@ -115,7 +115,7 @@ end
 local function forget(row, move)
   if row.lease > 0 then return 'stale' end
   Board.setDeadline(row, 0)
-  if Graph.isNamed(row.id) then
+  if S.linked > 0 and Graph.isNamed(row.id) then
     row.parked = true
     return 'refused', 'named'
   end

@@ -195,12 +195,15 @@ end
 
 -- Grants as many of one queue as there are slots; leaves to takeFrom what is not alike.
 local function takeRun(queue, most, lease)
-  local taken = 0
+  local taken, grantAlike, bare = 0, lease.grantAlike, Alike.bare
   while taken < most do
-    local row, key, id = peek(queue, lease.size)
-    if not id or not row.isPlain then break end
+    local key = queue.keys[queue.at] or headOf(queue, lease.size)
+    if not key or rows[key] ~= nil then break end
+    if texts[key] == nil then Rows.read(queue.keys) end
+    local head, _, id = bare(texts[key])
+    if not head or not head.isPlain then break end
     queue.at, taken = queue.at + 1, taken + 1
-    lease.grantAlike(row, key, id)
+    grantAlike(head, key, id)
   end
   lease.left = lease.left - taken
   for _ = 1, taken do Slots.add(queue.names.pool, queue.names.type) end
