@@ -30,7 +30,8 @@ describeOnRedis('a cluster', () => {
   const stores: Store[] = []
 
   beforeAll(async () => {
-    cluster = await startCluster(NODES.length)
+    // What a server has answered is with the system: a server that is killed loses nothing of it.
+    cluster = await startCluster(NODES.length, { appendonly: true, appendfsync: 'no' })
     client = newClient()
   }, 60_000)
   afterEach(async () => {
@@ -139,6 +140,38 @@ describeOnRedis('a cluster', () => {
         expect.objectContaining({ code: 'INVALID_OPTION', option }),
       )
     }
+  })
+
+  it('goes on by itself when the node of its prefix was killed and is back', async () => {
+    const [, , node] = cluster.nodes as [RedisServer, RedisServer, RedisServer]
+    const prefix = await prefixOn(node)
+    const logger = { info: () => {}, warn: () => {}, error: () => {} }
+    const store = storeOn(prefix)
+    const worker = new AxScheduler({ store, concurrency: 3, leaseMs: 3_000, logger })
+    const seen = new Set<string>()
+    let wake = () => {}
+    const tenth = new Promise<void>((resolve) => {
+      wake = resolve
+    })
+    worker.define('t', { timeout: '1m' }, async ({ job }) => {
+      seen.add(job.id)
+      if (seen.size === 10) wake()
+      await new Promise((resolve) => setTimeout(resolve, 5))
+    })
+    await worker.start()
+    const ids = Array.from({ length: 60 }, (_, n) => `j${n}`)
+    const handles = await worker.addJobs(ids.map((id) => ({ id, type: 't' })))
+    await tenth
+    await node.kill()
+    const error = await storeOn(prefix)
+      .count()
+      .catch((reason: unknown) => reason)
+    expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', retryable: true })
+    await node.restart()
+    await Promise.all(handles.map((handle) => handle.result()))
+    expect(seen.size).toBe(ids.length)
+    expect(await findingsOf(storeOn(prefix))).toEqual([])
+    await worker.close()
   })
 
   /** Jobs in every state that lasts, and the rest of what a prefix has keys for. */
