@@ -144,6 +144,8 @@ class Site {
         await ask(this.#server.url, 'CLIENT', 'KILL', 'TYPE', type).catch(() => {})
       }
     } else if (fault === 'kill the server') {
+      // Half of the time it is about to write its log anew.
+      if (chance < 0.5) await ask(this.#server.url, 'BGREWRITEAOF')
       await this.#server.kill()
       await sleep(chance * 500)
       await this.#server.restart()
