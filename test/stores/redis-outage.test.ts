@@ -216,6 +216,31 @@ describeOnRedis('a primary that was replaced', () => {
     expect(await next.inspect()).toMatchObject({ damage: [], expired: [], orphanedKeys: [] })
   })
 
+  it('ES-06: is not trusted to have it by a connection that has not written it', async () => {
+    const { primary, part } = await pair()
+    const proxy = await startProxy(primary.url)
+    const client = new Redis(proxy.url, { maxRetriesPerRequest: 0, retryStrategy: () => 10 })
+    client.on('error', () => {})
+    const store = storeOn(client as unknown as string, { waitReplicas: 1, waitMs: 1_000 })
+    await add(store, 'first')
+    part()
+    const call = client.callBuffer.bind(client)
+    client.callBuffer = (async (command: string, ...words: Buffer[]) => {
+      if (command === 'WAIT') {
+        // The new connection has written nothing itself.
+        const isBack = new Promise((resolve) => client.once('ready', resolve))
+        proxy.cut()
+        await isBack
+      }
+      return call(command, ...words)
+    }) as typeof client.callBuffer
+    const error = await add(store, 'second').catch((reason: unknown) => reason)
+    expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', retryable: true })
+    expect((error as Error).message).toContain('only 0 of 1 replicas')
+    await store.close()
+    client.disconnect()
+  })
+
   it('ES-06: may have lost what was not, whose lease counts for nobody', async () => {
     const { primary, replica, part, failOver } = await pair()
     const store = storeOn(primary.url)
