@@ -3,7 +3,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { ON_SQLITE } from '../engine/stores.ts'
+import { ON_EVERY_STORE } from '../engine/stores.ts'
 import { CASES, IDS, type StoreName } from './table.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
@@ -13,7 +13,7 @@ const SHARED = resolve(ROOT, '../shared')
 
 const ID = /(?:C\d{2}|B\d{2}|DQ-\d{2}|ES-\d{2})(?: \(\w\))?/
 const TITLE =
-  /(?:if \((!onSqlite\(\))\)\s+)?\b(?:it|test|describe)(?:\.\w+(?:\([^)]*\)+)?)*\(\s*(['"`])((?:(?!\2)[\s\S])*)\2/g
+  /(?:if \((inMemory\(\))\)\s+)?\b(?:it|test|describe)(?:\.\w+(?:\([^)]*\)+)?)*\(\s*(['"`])((?:(?!\2)[\s\S])*)\2/g
 const IDS_OF_TITLE = new RegExp(`^(${ID.source}(?:, ${ID.source})*):`)
 
 /** The ids at the beginning of the titles of a file of tests, and whether memory alone has them. */
@@ -28,14 +28,15 @@ function idsIn(text: string): ReadonlyMap<string, boolean> {
   return ids
 }
 
-const TWICE = new Set(ON_SQLITE.flat().map((name) => `test/engine/${name}.test.ts`))
+const EVERYWHERE = new Set(ON_EVERY_STORE.flat().map((name) => `test/engine/${name}.test.ts`))
 
 /** The stores that a file's tests of a case run on. */
 function storesOf(file: string, memoryAlone: boolean): readonly StoreName[] {
   if (file.startsWith('test/stores/sqlite')) return ['sqlite']
+  if (file.startsWith('test/stores/redis')) return ['redis']
   if (file.startsWith('test/cli/')) return ['memory']
   if (!file.startsWith('test/engine/')) return []
-  return TWICE.has(file) && !memoryAlone ? ['memory', 'sqlite'] : ['memory']
+  return EVERYWHERE.has(file) && !memoryAlone ? ['memory', 'redis', 'sqlite'] : ['memory']
 }
 
 function testFiles(): ReadonlyMap<string, ReadonlyMap<string, boolean>> {

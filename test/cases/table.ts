@@ -2,11 +2,13 @@
 // May never claim a test that does not exist: cases.test.ts looks.
 
 /** A store that the tests of the scheduler run on. */
-export type StoreName = 'memory' | 'sqlite'
+export type StoreName = 'memory' | 'redis' | 'sqlite'
 
 const MEMORY: readonly StoreName[] = ['memory']
+const REDIS: readonly StoreName[] = ['redis']
 const SQLITE: readonly StoreName[] = ['sqlite']
-const BOTH: readonly StoreName[] = ['memory', 'sqlite']
+const DURABLE: readonly StoreName[] = ['redis', 'sqlite']
+const ALL: readonly StoreName[] = ['memory', 'redis', 'sqlite']
 
 /**
  * `where`: the files whose test titles begin with the id. `on`: the stores that these run on, of a
@@ -38,43 +40,43 @@ export const CASES: readonly Case[] = [
   {
     id: 'C01',
     title: 'a retry keeps the urgency of its job and rejoins its priority',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/run.test.ts'],
   },
   {
     id: 'C04',
     title: 'ageing with a bound that can be stated',
-    on: BOTH,
+    on: ALL,
     where: ['test/core/order.test.ts', 'test/engine/budget.test.ts'],
   },
   {
     id: 'C06',
     title: 'a freed slot goes to the head of the queue',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/run.test.ts', 'test/kit/limiter.test.ts', 'test/kit/runner.test.ts'],
   },
   {
     id: 'C07',
     title: 'the cap changes while work runs',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/pools.test.ts', 'test/kit/limiter.test.ts', 'test/kit/runner.test.ts'],
   },
   {
     id: 'C10',
     title: 'one full pool hides no job of another',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/run.test.ts'],
   },
   {
     id: 'C13',
     title: 'a preempted job keeps its place and does not run beside its evictor',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/preempt.test.ts'],
   },
   {
     id: 'C14',
     title: 'backoff stays finite after a thousand attempts',
-    on: BOTH,
+    on: ALL,
     where: [
       'test/core/backoff.test.ts',
       'test/engine/retries.test.ts',
@@ -85,25 +87,25 @@ export const CASES: readonly Case[] = [
   {
     id: 'C15',
     title: 'jobs that failed together are spread within a band that scales',
-    on: BOTH,
+    on: ALL,
     where: ['test/core/backoff.test.ts', 'test/engine/retries.test.ts', 'test/kit/retry.test.ts'],
   },
   {
     id: 'C16',
     title: 'a cancel during the backoff wait is noticed at once',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/retries.test.ts', 'test/kit/retry.test.ts'],
   },
   {
     id: 'C18',
     title: 'a shared retry budget delays retries and nothing else',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/budget.test.ts'],
   },
   {
     id: 'C22',
     title: 'a call that expired while it waited costs no slot',
-    on: BOTH,
+    on: ALL,
     where: [
       'test/engine/timeouts.test.ts',
       'test/kit/limiter-queue.test.ts',
@@ -113,14 +115,18 @@ export const CASES: readonly Case[] = [
   {
     id: 'C23',
     title: 'a timeout is counted from the start of each attempt',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/timeouts.test.ts', 'test/kit/runner-timeouts.test.ts'],
   },
   {
     id: 'C25',
     title: 'cancel and completion race, and the answer is true',
-    on: BOTH,
-    where: ['test/engine/cancel.test.ts', 'test/stores/sqlite-ends.test.ts'],
+    on: ALL,
+    where: [
+      'test/engine/cancel.test.ts',
+      'test/stores/redis-ends.test.ts',
+      'test/stores/sqlite-ends.test.ts',
+    ],
   },
   {
     id: 'C26',
@@ -130,7 +136,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'C29',
     title: 'a cascade reaches the whole branch and nothing else',
-    on: BOTH,
+    on: ALL,
     where: ['test/core/order.test.ts', 'test/engine/deps.test.ts'],
   },
   {
@@ -141,19 +147,19 @@ export const CASES: readonly Case[] = [
   {
     id: 'C31',
     title: 'a key is free again once its owner has ended, however it ended',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/keys.test.ts'],
   },
   {
     id: 'C35',
     title: 'a fan-in with one failed parent ends, once, with the cause',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/deps.test.ts'],
   },
   {
     id: 'C37',
     title: 'a fan-in over nothing is ready',
-    on: BOTH,
+    on: ALL,
     where: [
       'test/core/order.test.ts',
       'test/core/submit.test.ts',
@@ -165,25 +171,25 @@ export const CASES: readonly Case[] = [
   {
     id: 'C39',
     title: 'repeated edges count once',
-    on: BOTH,
+    on: ALL,
     where: ['test/core/submit.test.ts', 'test/engine/deps.test.ts', 'test/engine/flows.test.ts'],
   },
   {
     id: 'C42',
     title: 'parents that have ended, come later, or are unknown',
-    on: BOTH,
+    on: ALL,
     where: ['test/core/submit.test.ts', 'test/engine/deps.test.ts'],
   },
   {
     id: 'C43',
     title: 'a loop is shown and refused, across batches too',
-    on: BOTH,
+    on: ALL,
     where: ['test/core/order.test.ts', 'test/engine/deps.test.ts'],
   },
   {
     id: 'C45',
     title: 'no listener stays on a shared signal',
-    on: BOTH,
+    on: ALL,
     where: [
       'test/engine/submit.test.ts',
       'test/kit/retry.test.ts',
@@ -194,7 +200,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'C47',
     title: 'idle may be awaited any number of times',
-    on: BOTH,
+    on: ALL,
     where: [
       'test/engine/idle.test.ts',
       'test/engine/process.test.ts',
@@ -204,19 +210,27 @@ export const CASES: readonly Case[] = [
   {
     id: 'C48',
     title: 'a stopped process has nothing left and ends',
-    on: BOTH,
-    where: ['test/engine/process.test.ts', 'test/stores/sqlite-ends.test.ts'],
+    on: ALL,
+    where: [
+      'test/engine/process.test.ts',
+      'test/stores/redis-ends.test.ts',
+      'test/stores/sqlite-ends.test.ts',
+    ],
   },
   {
     id: 'C50',
     title: 'a deploy hands jobs over at once, with no failure',
-    on: BOTH,
-    where: ['test/engine/stop.test.ts', 'test/stores/sqlite-ends.test.ts'],
+    on: ALL,
+    where: [
+      'test/engine/stop.test.ts',
+      'test/stores/redis-ends.test.ts',
+      'test/stores/sqlite-ends.test.ts',
+    ],
   },
   {
     id: 'C53',
     title: 'odd rejections and throwing listeners break nothing',
-    on: BOTH,
+    on: ALL,
     where: [
       'test/engine/events.test.ts',
       'test/engine/run.test.ts',
@@ -227,29 +241,34 @@ export const CASES: readonly Case[] = [
   {
     id: 'C54',
     title: 'a worker that was blocked completes nothing any more',
-    on: BOTH,
-    where: ['test/engine/leases.test.ts'],
+    on: ALL,
+    where: ['test/engine/leases.test.ts', 'test/stores/redis-ends.test.ts'],
   },
   {
     id: 'C57',
     title: 'death between claim and start gives the slot back',
-    on: BOTH,
-    where: ['test/engine/leases.test.ts', 'test/stores/sqlite-ends.test.ts'],
+    on: ALL,
+    where: [
+      'test/engine/leases.test.ts',
+      'test/stores/redis-ends.test.ts',
+      'test/stores/sqlite-ends.test.ts',
+    ],
   },
   {
     id: 'C58',
     title: 'recovery stays under the cap and in order',
-    on: BOTH,
+    on: ALL,
     where: [
       'test/engine/leases.test.ts',
       'test/engine/stop.test.ts',
+      'test/stores/redis-ends.test.ts',
       'test/stores/sqlite-ends.test.ts',
     ],
   },
   {
     id: 'C60',
     title: 'delays beyond 2^31 milliseconds',
-    on: BOTH,
+    on: ALL,
     where: [
       'test/engine/process.test.ts',
       'test/engine/timeouts.test.ts',
@@ -263,7 +282,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'C62',
     title: 'after a long stall nothing is declared dead too early',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/stalls.test.ts'],
   },
   {
@@ -275,7 +294,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'C67',
     title: 'a bulk submission is all or nothing',
-    on: BOTH,
+    on: ALL,
     where: [
       'test/core/submit.test.ts',
       'test/engine/submit.test.ts',
@@ -285,7 +304,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'C69',
     title: 'a long delay outlives any lease and runs once',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/stalls.test.ts'],
   },
   {
@@ -308,8 +327,8 @@ export const CASES: readonly Case[] = [
   {
     id: 'C77',
     title: 'waiting for a result never hangs',
-    on: BOTH,
-    where: ['test/engine/submit.test.ts'],
+    on: ALL,
+    where: ['test/engine/submit.test.ts', 'test/stores/redis-ends.test.ts'],
   },
   {
     id: 'C79',
@@ -319,13 +338,13 @@ export const CASES: readonly Case[] = [
   {
     id: 'C82',
     title: 'ids are any text',
-    on: BOTH,
+    on: ALL,
     where: ['test/core/submit.test.ts', 'test/engine/submit.test.ts'],
   },
   {
     id: 'C84',
     title: 'misspelt options are refused by name',
-    on: BOTH,
+    on: ALL,
     where: [
       'test/core/submit.test.ts',
       'test/core/words.test.ts',
@@ -337,7 +356,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B01',
     title: 'aborts in any order leave the queue alive',
-    on: BOTH,
+    on: ALL,
     where: [
       'test/engine/cancel.test.ts',
       'test/kit/limiter.test.ts',
@@ -378,7 +397,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B06',
     title: 'durations that timers cannot count, and ones that make no sense',
-    on: BOTH,
+    on: ALL,
     where: [
       'test/engine/timeouts.test.ts',
       'test/kit/limiter-queue.test.ts',
@@ -403,25 +422,25 @@ export const CASES: readonly Case[] = [
   {
     id: 'B08',
     title: 'bodies that ignore the abort',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/timeouts.test.ts', 'test/kit/runner-zombies.test.ts'],
   },
   {
     id: 'B09',
     title: 'tasks that throw at once',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/run.test.ts', 'test/kit/limiter.test.ts', 'test/kit/timeout.test.ts'],
   },
   {
     id: 'B10',
     title: 'results that are no promises',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/run.test.ts', 'test/kit/limiter.test.ts', 'test/kit/timeout.test.ts'],
   },
   {
     id: 'B11',
     title: 'hostile thenables',
-    on: BOTH,
+    on: ALL,
     where: [
       'test/engine/run.test.ts',
       'test/kit/hostile.test.ts',
@@ -432,7 +451,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B12',
     title: 'the async context of the submitter',
-    on: BOTH,
+    on: ALL,
     where: [
       'test/engine/run.test.ts',
       'test/kit/coalesce.test.ts',
@@ -450,25 +469,25 @@ export const CASES: readonly Case[] = [
   {
     id: 'B13',
     title: 'no depth of stack',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/revive.test.ts', 'test/kit/limiter.test.ts', 'test/kit/runner.test.ts'],
   },
   {
     id: 'B14',
     title: 'the order is exactly the sort',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/run.test.ts', 'test/kit/heap.test.ts', 'test/kit/limiter.test.ts'],
   },
   {
     id: 'B15',
     title: 'random priorities and cancels in large numbers',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/pools.test.ts'],
   },
   {
     id: 'B16',
     title: 'the cap under random pauses and changes',
-    on: BOTH,
+    on: ALL,
     where: [
       'test/engine/pools.test.ts',
       'test/kit/limiter-queue.test.ts',
@@ -479,7 +498,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B17',
     title: 'no barging',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/run.test.ts', 'test/kit/limiter.test.ts'],
   },
   {
@@ -500,13 +519,13 @@ export const CASES: readonly Case[] = [
   {
     id: 'B20',
     title: 'idle and drain waiters',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/idle.test.ts', 'test/kit/limiter-queue.test.ts', 'test/kit/map.test.ts'],
   },
   {
     id: 'B21',
     title: 'counters that add up at every moment',
-    on: BOTH,
+    on: ALL,
     where: [
       'test/engine/views.test.ts',
       'test/kit/limiter-turns.test.ts',
@@ -516,7 +535,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B22',
     title: 'a blocked loop causes no false timeout',
-    on: BOTH,
+    on: ALL,
     where: [
       'test/engine/process.test.ts',
       'test/engine/timeouts.test.ts',
@@ -538,7 +557,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B24',
     title: 'an abort between two attempts',
-    on: BOTH,
+    on: ALL,
     where: [
       'test/engine/retries.test.ts',
       'test/kit/hostile.test.ts',
@@ -549,7 +568,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B25',
     title: 'the arithmetic of backoff and Retry-After',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/retries.test.ts', 'test/kit/retry.test.ts'],
   },
   {
@@ -560,7 +579,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B27',
     title: 'limits that make no sense',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/pools.test.ts', 'test/kit/limiter.test.ts'],
   },
   {
@@ -584,7 +603,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'B30',
     title: 'no bookkeeping without a bound',
-    on: BOTH,
+    on: ALL,
     where: [
       'test/engine/events.test.ts',
       'test/kit/runner-stats.test.ts',
@@ -595,54 +614,55 @@ export const CASES: readonly Case[] = [
   {
     id: 'DQ-01',
     title: 'an idle worker after the store was away',
-    on: SQLITE,
-    where: ['test/stores/sqlite-faults.test.ts'],
+    on: DURABLE,
+    where: ['test/stores/redis-outage.test.ts', 'test/stores/sqlite-faults.test.ts'],
   },
   {
     id: 'DQ-02',
     title: 'a half-open notification channel',
-    later: 'Memory has no connection; it waits for the PostgreSQL store.',
+    on: REDIS,
+    where: ['test/stores/redis-outage.test.ts'],
   },
   {
     id: 'DQ-03',
     title: 'listings read pages, not everything',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/views.test.ts'],
   },
   {
     id: 'DQ-04',
     title: 'retention works in bounded steps',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/events.test.ts', 'test/stores/sqlite-faults.test.ts'],
   },
   {
     id: 'DQ-05',
     title: 'a late reaper overwrites nothing',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/leases.test.ts'],
   },
   {
     id: 'DQ-06',
     title: 'an old attempt cannot finish the new one',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/leases.test.ts'],
   },
   {
     id: 'DQ-07',
     title: 'a healthy long job is never taken away',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/leases.test.ts'],
   },
   {
     id: 'DQ-08',
     title: 'a key whose owner is gone belongs to nobody',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/keys.test.ts', 'test/stores/sqlite-faults.test.ts'],
   },
   {
     id: 'DQ-09',
     title: 'an older job does not free a newer owner’s key',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/keys.test.ts'],
   },
   {
@@ -653,47 +673,48 @@ export const CASES: readonly Case[] = [
   {
     id: 'DQ-11',
     title: 'an expired record does not block its id',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/submit.test.ts'],
   },
   {
     id: 'DQ-12',
     title: 'a taken key blocks nobody else',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/keys.test.ts'],
   },
   {
     id: 'DQ-13',
     title: 'a lane stays serial, also over the death of its holder',
-    on: BOTH,
+    on: ALL,
     where: [
       'test/engine/keys.test.ts',
       'test/engine/leases.test.ts',
+      'test/stores/redis-ends.test.ts',
       'test/stores/sqlite-ends.test.ts',
     ],
   },
   {
     id: 'DQ-14',
     title: 'no job is left in limbo',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/deps.test.ts', 'test/stores/sqlite-faults.test.ts'],
   },
   {
     id: 'DQ-15',
     title: 'an end costs only as much as it has dependents',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/deps.test.ts'],
   },
   {
     id: 'DQ-16',
     title: 'a bulk submission wakes every worker',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/stalls.test.ts'],
   },
   {
     id: 'DQ-17',
     title: 'pause, retries and due jobs together',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/pools.test.ts'],
   },
   {
@@ -705,126 +726,131 @@ export const CASES: readonly Case[] = [
   {
     id: 'DQ-19',
     title: 'a poison job and the count of its attempts',
-    on: BOTH,
-    where: ['test/engine/leases.test.ts', 'test/stores/sqlite-ends.test.ts'],
+    on: ALL,
+    where: [
+      'test/engine/leases.test.ts',
+      'test/stores/redis-ends.test.ts',
+      'test/stores/sqlite-ends.test.ts',
+    ],
   },
   {
     id: 'DQ-20',
     title: 'one job per scheduled instant',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/schedules.test.ts'],
   },
   {
     id: 'ES-01',
     title: 'a rescue does not overwrite a success',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/leases.test.ts'],
   },
   {
     id: 'ES-02',
     title: 'slow is not dead, and late changes nothing',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/leases.test.ts'],
   },
   {
     id: 'ES-03',
     title: 'a timed-out attempt and its twin',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/cancel.test.ts'],
   },
   {
     id: 'ES-04',
     title: 'a short absence runs nothing twice',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/stalls.test.ts'],
   },
   {
     id: 'ES-05',
     title: 'an end whose acknowledgement is lost',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/run.test.ts'],
   },
   {
     id: 'ES-06',
     title: 'a failover that drops acknowledged writes',
-    later: 'It waits for the Redis store.',
+    on: REDIS,
+    where: ['test/stores/redis-outage.test.ts'],
   },
   {
     id: 'ES-07',
     title: 'nothing delayed holds a lease',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/stalls.test.ts'],
   },
   {
     id: 'ES-08',
     title: 'a draining worker claims nothing',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/stop.test.ts'],
   },
   {
     id: 'ES-09',
     title: 'names are labels, starts are identities',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/stalls.test.ts'],
   },
   {
     id: 'ES-10',
     title: 'a deploy interrupts without a charge',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/stop.test.ts'],
   },
   {
     id: 'ES-11',
     title: 'a poison job is given up',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/leases.test.ts'],
   },
   {
     id: 'ES-12',
     title: 'slot and lease are one',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/leases.test.ts'],
   },
   {
     id: 'ES-13',
     title: 'no herd: polls and retries are spread',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/stalls.test.ts'],
   },
   {
     id: 'ES-14',
     title: 'schedules fire once, across DST and clocks',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/schedules.test.ts'],
   },
   {
     id: 'ES-15',
     title: 'only the clock of the store counts',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/stalls.test.ts'],
   },
   {
     id: 'ES-16',
     title: 'giant and odd values stop at the border',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/submit.test.ts'],
   },
   {
     id: 'ES-17',
     title: 'a missed wake-up costs one poll',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/stalls.test.ts'],
   },
   {
     id: 'ES-18',
     title: 'the reaper gets through to everything',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/stalls.test.ts'],
   },
   {
     id: 'ES-19',
     title: 'many cancels at once end, each once',
-    on: BOTH,
+    on: ALL,
     where: ['test/engine/cancel.test.ts'],
   },
   {

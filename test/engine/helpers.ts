@@ -11,7 +11,7 @@ import { AxScheduler } from '../../src/index.ts'
 import type { Runtime, Timer } from '../../src/kit/runtime.ts'
 import type { Hint, Store } from '../../src/store/store.ts'
 import { type VirtualRuntime, virtualRuntime } from '../../src/testing/virtual.ts'
-import { onSqlite, storeOn } from './stores.ts'
+import { awaitingServers, inMemory, storeOn } from './stores.ts'
 
 export interface LogLine {
   readonly level: 'info' | 'warn' | 'error'
@@ -34,7 +34,7 @@ export interface World {
 }
 
 export function world(seed = 1): World {
-  const runtime = virtualRuntime(seed)
+  const runtime = awaitingServers(virtualRuntime(seed))
   const logs: LogLine[] = []
   const log = (level: LogLine['level']) => (fields: object, message?: string) => {
     logs.push({ level, fields, message: message ?? '' })
@@ -55,7 +55,7 @@ export function world(seed = 1): World {
     logs,
     open: (options = {}) => {
       const given = typeof options === 'number' ? { concurrency: options } : options
-      const own = onSqlite() ? { store: storeOn(runtime) } : {}
+      const own = inMemory() ? {} : { store: storeOn(runtime) }
       return new AxScheduler({ runtime, logger, ...own, ...given })
     },
     store: () => storeOn(runtime),

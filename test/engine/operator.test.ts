@@ -5,7 +5,7 @@ import { FINDINGS } from '../../src/core/doctor.ts'
 import type { DoctorReport, Finding } from '../../src/core/types.ts'
 import type { AxScheduler } from '../../src/index.ts'
 import { body, cluster, startAll, takes, tapped, watchForLeaks, world } from './helpers.ts'
-import { onSqlite } from './stores.ts'
+import { inMemory } from './stores.ts'
 
 watchForLeaks()
 
@@ -241,7 +241,7 @@ describe('advise()', () => {
   })
 
   // 40,000 jobs: too long for a file, and pages are pages.
-  if (!onSqlite())
+  if (inMemory())
     it('reads a bounded stretch, by pages, and lets others have their turn', async () => {
       const { open, pass, store } = world()
       const reads: number[] = []

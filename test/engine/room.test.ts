@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest'
 import type { JobContext, JobInput } from '../../src/core/types.ts'
 import { codeOf, faulty, processOn, takes, watchForLeaks, world } from './helpers.ts'
-import { onSqlite } from './stores.ts'
+import { inMemory } from './stores.ts'
 
 watchForLeaks()
 
@@ -338,7 +338,7 @@ describe('whoever waits for room', () => {
 
 describe('a stream into a pool with a bound', () => {
   // 3,000 jobs one by one, with a commit for each step: too long for a file.
-  if (!onSqlite())
+  if (inMemory())
     it('is pulled only as fast as there is room, however long it is', async () => {
       const { open, pass, runtime } = world()
       const scheduler = open({

@@ -230,7 +230,7 @@ describe('the order', () => {
   })
 
   it('B17: gives a freed slot to the head of the line before anybody new can have it', async () => {
-    const { open, pass } = world()
+    const { open, pass, runtime } = world()
     const scheduler = open(1)
     const order: string[] = []
     const first = body()
@@ -239,6 +239,7 @@ describe('the order', () => {
     }
     const a = await scheduler.addJob({ id: 'a', execute: first.execute })
     await scheduler.addJob({ id: 'b', execute })
+    await runtime.drain()
     const late = a.result().then(() => scheduler.addJobs(['c', 'd'].map((id) => ({ id, execute }))))
     first.end(undefined)
     await pass(late)

@@ -13,7 +13,7 @@ import {
   watchForLeaks,
   world,
 } from './helpers.ts'
-import { onSqlite } from './stores.ts'
+import { inMemory } from './stores.ts'
 
 watchForLeaks()
 
@@ -197,7 +197,7 @@ describe('close', () => {
   })
 
   // Only memory ends with its scheduler.
-  if (!onSqlite())
+  if (inMemory())
     it('on a memory store of its own says how many jobs end with it', async () => {
       const { open, pass, warnings } = world()
       const scheduler = open({ name: 'w' })

@@ -1,4 +1,5 @@
-// Owns which store the tests of the engine run on: memory, or SQLite where test/stores says so.
+// Owns which store the tests of the engine run on: memory, or SQLite or Redis where test/stores says
+// so.
 // May never change what a test says: one text, the same promises.
 
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
@@ -9,11 +10,16 @@ import { Live, type Move, type NewJob, type Stored, type StoredJob } from '../..
 import type { Runtime } from '../../src/kit/runtime.ts'
 import { memoryStore } from '../../src/store/memory.ts'
 import type { InsertGroup, LeaseAsk, Moved, Store, WorkerBeat } from '../../src/store/store.ts'
+import { redisStore } from '../../src/stores/redis/index.ts'
 import { loadLibrary } from '../../src/stores/sqlite/driver.ts'
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
+import type { VirtualRuntime } from '../../src/testing/virtual.ts'
+import { type RedisServer, startRedis } from '../servers/redis.ts'
+import { ask } from '../servers/resp.ts'
+import { describeOnRedis } from '../servers/suites.ts'
 
-/** The tests of the engine that run on SQLite as well, in as many files as there are lines. */
-export const ON_SQLITE: readonly (readonly string[])[] = [
+/** The tests of the engine that run on every store, in as many files for each as there are lines. */
+export const ON_EVERY_STORE: readonly (readonly string[])[] = [
   ['admission', 'breaker', 'budget', 'cancel', 'confirm', 'confirm-late', 'deps', 'events'],
   ['flows', 'heartbeats', 'idle', 'keys', 'leases', 'make-up', 'nested', 'operator', 'outage'],
   ['pools', 'preempt', 'reasons', 'revive', 'room', 'schedules', 'settings', 'views'],
@@ -23,29 +29,59 @@ export const ON_SQLITE: readonly (readonly string[])[] = [
 /** Time is virtual here, and so may the disk be: five hundred files take as long as a test. */
 const scratch = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
 
-let folder: string | undefined
-let files = 0
+/** Where the stores of these tests are, if not in memory. */
+type Place = (runtime: Runtime, number: number) => Store
+
+let place: Place | undefined
+let stores = 0
 const opened: Store[] = []
 
-/** Whether these tests run on SQLite. */
-export function onSqlite(): boolean {
-  return folder !== undefined
+/** Calls of a server that have not been answered: real time passes until they are. */
+const underWay = new Set<Promise<unknown>>()
+
+/** Whether these tests run in memory, where jobs may be what no file and no server keeps. */
+export function inMemory(): boolean {
+  return place === undefined
 }
 
 /** Runs tests of the engine on files of SQLite, which are gone when they are over. */
 export function runOnSqlite(names: readonly string[] = []): void {
-  const made = mkdtempSync(join(scratch, 'ax-engine-'))
-  folder = made
-  // A few of them take three seconds on a quiet machine.
-  vi.setConfig({ testTimeout: 120_000 })
+  const folder = mkdtempSync(join(scratch, 'ax-engine-'))
+  place = (runtime, number) => {
+    return sqliteStore(join(folder, `${number}.db`), { runtime: seldom(runtime) })
+  }
   // While a library is loaded, real time passes: virtual time would be over before.
   beforeAll(async () => {
     await loadLibrary()
   })
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+  run(names)
+}
+
+/** Runs tests of the engine on a server of Redis, each store under a prefix of its own. */
+export function runOnRedis(names: readonly string[] = []): void {
+  let server: RedisServer | undefined
+  place = (runtime, number) => {
+    const options = { prefix: `engine ${number}`, runtime, now: () => runtime.now() }
+    return counted(redisStore(server?.url ?? '', options))
+  }
+  describeOnRedis('the engine on Redis', () => {
+    beforeAll(async () => {
+      server = await startRedis()
+    })
+    run(names)
+    afterEach(async () => {
+      if (server !== undefined) await ask(server.url, 'FLUSHALL')
+    })
+  })
+}
+
+function run(names: readonly string[]): void {
+  // A few of them take three seconds on a quiet machine.
+  vi.setConfig({ testTimeout: 120_000 })
   afterEach(async () => {
     for (const store of opened.splice(0)) await store.close()
   })
-  afterAll(() => rmSync(made, { recursive: true, force: true }))
   for (const name of names) {
     describe(name, async () => {
       await import(`./${name}.test.ts`)
@@ -55,11 +91,40 @@ export function runOnSqlite(names: readonly string[] = []): void {
 
 /** A new store of the kind that is tested, on this time. */
 export function storeOn(runtime: Runtime): Store {
-  if (folder === undefined) return memoryStore({ runtime })
-  files += 1
-  const store = sqliteStore(join(folder, `${files}.db`), { runtime: seldom(runtime) })
+  if (place === undefined) return memoryStore({ runtime })
+  stores += 1
+  const store = place(runtime, stores)
   opened.push(store)
   return withBodies(store)
+}
+
+/** Virtual time that stands still while a server has not answered: its answers take no time. */
+export function awaitingServers(runtime: VirtualRuntime): VirtualRuntime {
+  const settle = runtime.drain.bind(runtime)
+  runtime.drain = async () => {
+    await settle()
+    while (underWay.size > 0) {
+      await Promise.all(underWay)
+      await settle()
+    }
+  }
+  return runtime
+}
+
+/** Its calls are known as long as they are under way. */
+function counted(inner: Store): Store {
+  return new Proxy(inner, {
+    get(target, name) {
+      const value = Reflect.get(target, name) as unknown
+      if (typeof value !== 'function') return value
+      return (...args: unknown[]) => {
+        const answer: Promise<unknown> = value.apply(target, args)
+        const over: Promise<unknown> = answer.catch(() => {}).finally(() => underWay.delete(over))
+        underWay.add(over)
+        return answer
+      }
+    },
+  })
 }
 
 /**

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest'
 import type { JobContext } from '../../src/core/types.ts'
 import { body, codeOf, ignores, listeners, logOf, takes, watchForLeaks, world } from './helpers.ts'
-import { onSqlite } from './stores.ts'
+import { inMemory } from './stores.ts'
 
 watchForLeaks()
 
@@ -336,7 +336,7 @@ describe('long times', () => {
   })
 
   // Forty days of heartbeats: 800,000 transactions.
-  if (!onSqlite())
+  if (inMemory())
     it('B06: of a running body are honoured as well', async () => {
       const { open, pass, runtime } = world()
       const scheduler = open()
@@ -356,7 +356,7 @@ describe('long times', () => {
   })
 
   // A file has no clock but the wall: see test/stores/sqlite-files.test.ts.
-  if (!onSqlite())
+  if (inMemory())
     it('B07: and a jump of the wall clock touches no timeout, no delay, no order, and no measured duration', async () => {
       for (const ms of [-3_600_000, 3_600_000]) {
         const { open, pass, runtime } = world()

@@ -77,6 +77,20 @@ describeOnRedis('a network for tests', () => {
     expect(await ask(proxy.url, 'INCR', 'count')).toBe(1)
   })
 
+  it('freezes the connections that there are, and serves new ones', async () => {
+    const { url } = await startRedis()
+    const proxy = await startProxy(url)
+    const old = await converse(proxy.url)
+    expect(await old.call('PING')).toBe('PONG')
+    proxy.freeze()
+    const unheard = old.call('INCR', 'count').catch(() => 'ended')
+    expect(await ask(proxy.url, 'INCR', 'count')).toBe(1)
+    await until('the question has vanished', async () => proxy.lost > 0)
+    expect(await ask(url, 'GET', 'count')).toBe('1')
+    proxy.heal()
+    expect(await unheard).toBe('ended')
+  })
+
   it('spares connections that nothing was lost on', async () => {
     const { url } = await startRedis()
     const proxy = await startProxy(url)

@@ -19,6 +19,8 @@ export interface Proxy {
   dropAnswers(): void
   /** From now on bytes vanish both ways. Connections stay open, and new ones are accepted. */
   blackHole(): void
+  /** Of the connections that are open now, bytes vanish both ways for ever. New ones are served. */
+  freeze(): void
   /** Ends all connections. Whoever connects again is served as before. */
   cut(): void
   /** From now on all is well. Connections that have lost something end: a gap is no protocol. */
@@ -31,6 +33,7 @@ type Fault = 'none' | 'drop answers' | 'black hole'
 interface Link {
   readonly client: Socket
   readonly server: Socket
+  isFrozen: boolean
   hasLost: boolean
 }
 
@@ -77,6 +80,9 @@ export async function startProxy(target: string): Promise<Proxy> {
     blackHole() {
       network.fault = 'black hole'
     },
+    freeze() {
+      for (const each of links) each.isFrozen = true
+    },
     cut() {
       for (const each of [...links]) end(links, each)
     },
@@ -106,19 +112,20 @@ function listen(server: Server): Promise<number> {
 function link(network: Network, client: Socket): void {
   const { links, to } = network
   const server = connect(to)
-  const made: Link = { client, server, hasLost: false }
+  const made: Link = { client, server, isFrozen: false, hasLost: false }
   links.add(made)
   const lose = (bytes: Buffer) => {
     made.hasLost = true
     network.lost += bytes.length
   }
+  const isHole = () => made.isFrozen || network.fault === 'black hole'
   client.on('data', (bytes: Buffer) => {
-    if (network.fault === 'black hole') lose(bytes)
+    if (isHole()) lose(bytes)
     else server.write(bytes)
   })
   server.on('data', (bytes: Buffer) => {
-    if (network.fault === 'none') client.write(bytes)
-    else if (network.fault === 'black hole') lose(bytes)
+    if (isHole()) lose(bytes)
+    else if (network.fault === 'none') client.write(bytes)
     else end(links, made)
   })
   for (const socket of [client, server]) {

@@ -36,6 +36,12 @@ describe('a Redis server', () => {
   })
 })
 
+/** Files all of whose tests need one. */
+const FILES = [
+  ...['servers/redis', 'servers/cluster', 'stores/redis-cluster', 'stores/redis-ends'],
+  ...['stores/redis-outage', 'stores/redis-engine-4'],
+].map((file) => `test/${file}.test.ts`)
+
 describe('tests that need one', () => {
   it('are skipped where there is none, and say what to do', { timeout: 60_000 }, () => {
     const file = join(folder, 'results.json')
@@ -44,11 +50,11 @@ describe('tests that need one', () => {
     const kept = Object.entries(process.env).filter(
       ([name]) => !/^(VITEST|TEST$|DEV$|PROD$|MODE$|PATH$|AX_REDIS_SERVER$)/.test(name),
     )
-    const { status, stderr } = spawnSync(
-      process.execPath,
-      [...args, 'test/servers/redis.test.ts', 'test/servers/cluster.test.ts'],
-      { cwd: root, env: { ...Object.fromEntries(kept), PATH: folder }, encoding: 'utf8' },
-    )
+    const { status, stderr } = spawnSync(process.execPath, [...args, ...FILES], {
+      cwd: root,
+      env: { ...Object.fromEntries(kept), PATH: folder },
+      encoding: 'utf8',
+    })
     expect(status, stderr).toBe(0)
     const results = JSON.parse(readFileSync(file, 'utf8'))
     expect(results).toMatchObject({ numFailedTests: 0, numPassedTests: 0 })

@@ -3,7 +3,7 @@
 // May never leave a process behind.
 
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -72,6 +72,11 @@ export class Children {
         },
       },
     })
+    // The scripts of the Redis store lie beside its code, wherever a bundle has that.
+    const scripts = resolve(root, 'src/stores/redis/lua')
+    for (const place of ['lua', 'assets/lua']) {
+      cpSync(scripts, join(this.#folder, place), { recursive: true })
+    }
   }
 
   /** The place of a bundle. */
@@ -116,23 +121,41 @@ export class Children {
 export interface Processes {
   readonly data: string
   /**
-   * Runs a script in a process of its own. It has `store`, on the file, `note`, which writes a
-   * line to the journal, and `AxScheduler`.
+   * Runs a script in a process of its own. It has `store`, on the file or on the address of a
+   * server, `note`, which writes a line to the journal, and `AxScheduler`.
    */
-  start(script: string, file: string, journal: string): Child
+  start(script: string, place: string, journal: string): Child
 }
 
 /** Children that are scripts; one may import the entries as `NAME.mjs` beside it. */
 export function processes(entries: Entries = {}): Processes {
-  const ax = 'src/index.ts'
-  const sqlite = 'src/stores/sqlite/index.ts'
-  const made = children('processes', { ax, sqlite, ...entries })
-  const start = (script: string, file: string, journal: string) => {
+  const source = 'src/stores/sqlite/index.ts'
+  return scripts({ source, open: (file) => `sqliteStore(${JSON.stringify(file)})` }, entries)
+}
+
+/** The same on a server: what stands after the # of an address is the prefix. */
+export function processesOnRedis(): Processes {
+  const open = (place: string) => {
+    const [url, prefix] = place.split('#')
+    return `redisStore(${JSON.stringify(url)}, ${JSON.stringify({ prefix })})`
+  }
+  return scripts({ source: 'src/stores/redis/index.ts', open })
+}
+
+interface Kind {
+  readonly source: string
+  /** The call that makes a store. */
+  readonly open: (place: string) => string
+}
+
+function scripts({ source, open }: Kind, entries: Entries = {}): Processes {
+  const made = children('processes', { ax: 'src/index.ts', stores: source, ...entries })
+  const start = (script: string, place: string, journal: string) => {
     const head = `
       import { appendFileSync } from 'node:fs'
       import { AxScheduler } from ${made.from('ax')}
-      import { sqliteStore } from ${made.from('sqlite')}
-      const store = sqliteStore(${JSON.stringify(file)})
+      import * as stores from ${made.from('stores')}
+      const store = stores.${open(place)}
       const note = (text) => appendFileSync(${JSON.stringify(journal)}, text + '\\n')
     `
     return made.start(made.script(head + script))

@@ -29,17 +29,23 @@ export async function allEvents(store: Store, after = 0): Promise<readonly JobEv
   }
 }
 
-/** What doctor finds, and what SQLite itself says when it looks at every page and index. */
-export async function illsOf(store: Store, file: string): Promise<readonly string[]> {
+/** What doctor finds. */
+export async function findingsOf(store: Store): Promise<readonly string[]> {
   const doctor = new AxScheduler({ store, autoStart: false })
   const { findings } = await doctor.doctor()
   await doctor.close()
+  return findings.map(({ kind, text }) => `doctor finds ${kind}: ${text}`)
+}
+
+/** That, and what SQLite itself says when it looks at every page and index. */
+export async function illsOf(store: Store, file: string): Promise<readonly string[]> {
+  const found = await findingsOf(store)
   const raw = (await loadLibrary()).open(file)
   raw.exec('PRAGMA busy_timeout = 5000')
   const said = raw.prepare('PRAGMA integrity_check').all() as { integrity_check: string }[]
   raw.close()
   const damage = said.map((row) => row.integrity_check).filter((line) => line !== 'ok')
-  return [...findings.map(({ kind, text }) => `doctor finds ${kind}: ${text}`), ...damage]
+  return [...found, ...damage]
 }
 
 /**

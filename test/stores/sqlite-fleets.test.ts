@@ -1,18 +1,15 @@
 // Owns the promises about several processes at work on one file, on each library that SQLite comes
 // in: caps over all of them at every commit, lanes, keys, pauses, one success for each job.
 
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { laterNode, REMEDY } from '../../scripts/later-node.mjs'
 import type { JobEvent, JobStatus, StoredJob } from '../../src/core/job.ts'
-import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import { newJob } from '../../src/testing/history-commands.ts'
+import { runFleet } from './fleets/fleet.ts'
 import { judge } from './fleets/verdict.ts'
-import { type Child, children } from './processes.ts'
-import { allEvents, allJobs, illsOf } from './reading.ts'
-
-const JOBS = 250
+import { children } from './processes.ts'
+import { illsOf } from './reading.ts'
 
 const processes = children('fleets', { child: 'test/stores/fleets/child.ts' })
 
@@ -28,7 +25,15 @@ describe('processes on one file keep all caps, lanes, keys and pauses between th
   it.for(FLEETS)('a fleet %s', async ([title, nodes], { skip }) => {
     const programs = nodes.filter((node) => node !== undefined)
     if (programs.length < nodes.length) skip(`It needs Node 24: ${REMEDY}.`)
-    await fleet(title.replaceAll(/\W+/g, '-'), programs)
+    const name = title.replaceAll(/\W+/g, '-')
+    const place = join(processes.data, `${name}.db`)
+    await runFleet({
+      processes,
+      place,
+      journal: join(processes.data, `${name}.txt`),
+      nodes: programs,
+      illsOf: (store) => illsOf(store, place),
+    })
   })
 })
 
@@ -77,44 +82,3 @@ describe('the verdict on them', () => {
     return made as Partial<StoredJob> as StoredJob
   }
 })
-
-async function fleet(name: string, nodes: readonly string[]): Promise<void> {
-  const file = join(processes.data, `${name}.db`)
-  const journal = join(processes.data, `${name}.txt`)
-  let started = 0
-  const start = (role: string, who: string): Child => {
-    started += 1
-    return processes.start(processes.path('child'), {
-      args: [role, who, file, journal, String(JOBS), String(started)],
-      node: nodes[started % nodes.length] ?? process.execPath,
-    })
-  }
-  const workers = ['w1', 'w2', 'w3'].map((who) => start('worker', who))
-  await Promise.all(workers.map(({ said }) => said('up')))
-  const operator = start('operator', 'o')
-  const submitters = ['s1', 's2'].map((who) => start('submitter', who))
-  const lines = await Promise.all(submitters.map(({ said }) => said('submitted')))
-  for (const child of [...workers, operator]) child.process.kill('SIGTERM')
-  for (const child of [...workers, ...submitters, operator]) {
-    expect(await child.ended, child.output()).toBe(0)
-  }
-
-  const store = sqliteStore(file)
-  await store.open()
-  const jobs = await allJobs(store)
-  const events = await allEvents(store)
-  const pauses = operator
-    .output()
-    .split('\n')
-    .flatMap((line) => (line.startsWith('paused ') ? [JSON.parse(line.slice(7))] : []))
-  expect(judge(events, jobs, pauses)).toEqual([])
-  expect(await illsOf(store, file)).toEqual([])
-  await store.close()
-
-  expect(jobs.size).toBe(lines.reduce((sum, line) => sum + Number(line.split(' ')[1]), 0))
-  expect(pauses.length).toBeGreaterThan(2)
-  const bodies = readFileSync(journal, 'utf8').trim().split('\n')
-  const runs = bodies.map((line) => line.split('\t').slice(0, 2).join(' '))
-  expect(new Set(runs).size).toBe(runs.length)
-  expect(new Set(bodies.map((line) => line.split('\t')[2])).size).toBe(workers.length)
-}

@@ -6,7 +6,7 @@ import type { Terms } from '../../core/job.ts'
 import { connect, type RedisClient } from './driver.ts'
 import { type Packable, pack } from './pack.ts'
 import { termsIn } from './rows.ts'
-import { keyOf, stateKeyOf, VERSION } from './schema.ts'
+import { keyOf, nowhereOf, stateKeyOf, VERSION } from './schema.ts'
 import { type ScriptName, scriptOf } from './statements.ts'
 import { told, writtenByLater } from './trouble.ts'
 
@@ -64,21 +64,25 @@ export class Connection {
   /** Runs a script: one argument, one answer. */
   async run(name: ScriptName, ask: { readonly [name: string]: Packable }): Promise<Buffer> {
     const script = scriptOf(name)
-    const key = stateKeyOf(this.prefix)
-    const arg = pack(ask)
+    const words = [2, stateKeyOf(this.prefix), nowhereOf(this.prefix), pack(ask)]
     const client = await this.client()
     try {
-      return (await client
-        .callBuffer('evalsha', script.sha, 1, key, arg)
-        .catch((error: unknown) => {
-          if (!String(error).includes('NOSCRIPT')) throw error
-          return client.callBuffer('eval', script.text, 1, key, arg)
-        })) as Buffer
+      return (await client.callBuffer('evalsha', script.sha, ...words).catch((error: unknown) => {
+        if (!String(error).includes('NOSCRIPT')) throw error
+        return client.callBuffer('eval', script.text, ...words)
+      })) as Buffer
     } catch (error) {
+      this.#giveUp(client, error)
       const [, version] = /AXVERSION (\d+)/.exec(String(error)) ?? []
       if (version !== undefined) throw writtenByLater(this.address, version, VERSION)
       throw told(error, this.address, true)
     }
+  }
+
+  /** A connection that has not answered in time may be dead, and nobody would say so: a new one. */
+  #giveUp(client: RedisClient, error: unknown): void {
+    const isOwn = typeof this.#given === 'string'
+    if (isOwn && String(error).includes('Command timed out')) client.disconnect(true)
   }
 
   /** After a write: waits for replicas, or for the disk, as far as the options ask for it. */

@@ -5,11 +5,14 @@ import { AxError } from '../../core/errors.ts'
 
 /** The few calls that are made of a client; `Redis` and `Cluster` of ioredis have them. */
 export interface RedisClient {
+  /** Whether it is one of a cluster. */
+  readonly isCluster?: boolean
   callBuffer(command: string, ...args: (string | number | Buffer)[]): Promise<unknown>
   duplicate(): RedisClient
   subscribe(channel: string): Promise<unknown>
   quit(): Promise<unknown>
-  disconnect(): void
+  /** `reconnect`: this connection alone is over, and the client makes another one. */
+  disconnect(reconnect?: boolean): void
   on(event: string, listener: (...args: unknown[]) => void): unknown
 }
 

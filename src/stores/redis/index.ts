@@ -20,12 +20,13 @@ export interface RedisOptions {
   readonly prefix?: string
   /**
    * After each write, so many replicas have to have it before the call resolves; if they have not
-   * after `waitMs`, it rejects with `STORE_UNAVAILABLE`, though it has happened. Default: 0.
+   * after `waitMs`, it rejects with `STORE_UNAVAILABLE`, though it has happened. Default: 0. With
+   * a client of a cluster it is refused.
    */
   readonly waitReplicas?: number
   /**
    * After each write, so many servers have to have it on disk, this one first. Needs Redis 7.2
-   * and `appendonly yes`. Default: 0.
+   * and `appendonly yes`. Default: 0. With a client of a cluster it is refused.
    */
   readonly waitAof?: number
   /** How long either is waited for. Default: 1,000. */
@@ -52,8 +53,12 @@ const MAX_WAIT_MS = 60_000
  *
  * Needs the package `ioredis`. A URL makes a connection of the store's own, which `close()` ends.
  * A client that is handed in is used and never closed, one of a cluster as well; give it
- * `maxRetriesPerRequest: 0`, so that no call is sent twice when the connection breaks: what was
- * done by the first one would answer `stale` to the second.
+ * `maxRetriesPerRequest: 0`, and one of a cluster `retryDelayOnFailover: 0` and the former within
+ * `redisOptions`, so that no call is sent twice when the connection breaks: what was done by the
+ * first one would answer `stale` to the second.
+ *
+ * While the slot of a prefix moves from node to node, a client of a cluster asks again, and in the
+ * end rejects with `STORE_UNAVAILABLE`; no call ever sees a half of the keys.
  *
  * The server must not evict keys (`maxmemory-policy noeviction`).
  *
@@ -68,13 +73,23 @@ export function redisStore(urlOrClient: string | RedisClient, options: RedisOpti
   integer('waitReplicas', waitReplicas, 0)
   integer('waitAof', waitAof, 0)
   integer('waitMs', waitMs, 1, MAX_WAIT_MS)
-  return new RedisStore(checkServer(urlOrClient), {
+  const server = checkServer(urlOrClient)
+  if (typeof server !== 'string' && server.isCluster === true) {
+    checkNoWait('waitReplicas', waitReplicas)
+    checkNoWait('waitAof', waitAof)
+  }
+  return new RedisStore(server, {
     prefix: checkPrefix(prefix),
     address: typeof urlOrClient === 'string' ? addressOf(urlOrClient) : 'the client handed in',
     waiting: { replicas: waitReplicas, aof: waitAof, ms: waitMs },
     now,
     me: runtime.random().toString(36).slice(2),
   })
+}
+
+/** A client of a cluster asks any node how many have it, and not the one that was written to. */
+function checkNoWait(option: string, value: number): void {
+  if (value > 0) refuseValue(option, value, '0 with a client of a cluster, which cannot wait')
 }
 
 function checkServer(given: unknown): string | RedisClient {

@@ -50,6 +50,15 @@ export function stateKeyOf(prefix: string): string {
   return `{${prefix}}:state`
 }
 
+/**
+ * A key that is never there. Each call names it beside `state`: while the slot of a prefix moves
+ * to another node of a cluster, a node that has not all keys of a call refuses it (TRYAGAIN) before
+ * its script begins. Otherwise the script would find some keys of the prefix and miss others.
+ */
+export function nowhereOf(prefix: string): string {
+  return `{${prefix}}:nowhere`
+}
+
 export function keyOf(prefix: string, name: string): string {
   return `{${prefix}}:${name}`
 }

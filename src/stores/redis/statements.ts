@@ -1,5 +1,6 @@
 // Owns the scripts: which pieces each is made of, and the constants that they share with the core.
-// May never be called with more than one key and one argument: the rest is packed.
+// May never be called with more than two keys, one of them never there, and one argument: the rest
+// is packed.
 
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'

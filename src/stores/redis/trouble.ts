@@ -3,6 +3,10 @@
 
 import { AxError, isAxError } from '../../core/errors.ts'
 
+const ON_ITS_WAY =
+  'the slot of this prefix is on its way to another node of the cluster. Ask again when it has ' +
+  'arrived.'
+
 /** By the first word of what the server says: what to do, and whether asking again may help. */
 const SAID: Readonly<Record<string, readonly [remedy: string, retryable: boolean]>> = {
   WRONGTYPE: [
@@ -21,6 +25,8 @@ const SAID: Readonly<Record<string, readonly [remedy: string, retryable: boolean
   ],
   LOADING: ['the server is still reading its data from disk. Ask again when it has.', true],
   MASTERDOWN: ['the server has lost its primary. Ask again when the failover is over.', true],
+  TRYAGAIN: [ON_ITS_WAY, true],
+  ASK: [ON_ITS_WAY, true],
   CLUSTERDOWN: ['the cluster is down, or serves no slot for this prefix. See to it first.', true],
   NOSCRIPT: [
     'the server forgets scripts as soon as they are loaded. Let nobody run SCRIPT FLUSH in a loop.',
@@ -45,6 +51,9 @@ const SAID: Readonly<Record<string, readonly [remedy: string, retryable: boolean
   ],
 }
 
+/** How a client of a cluster says that it was sent to and fro, with what it was told last. */
+const TO_AND_FRO = /^Too many Cluster redirections\b.*\b(ASK|MOVED|TRYAGAIN)\b/
+
 const CODES = new RegExp(`\\b(${Object.keys(SAID).join('|')})\\b`)
 
 /** What went wrong with a call, as a caller sees it. A server has its word anywhere in a text. */
@@ -53,6 +62,7 @@ export function told(error: unknown, address: string, unknownOutcome: boolean): 
   const text = error instanceof Error ? error.message : String(error)
   // The library's own error holds the whole call, with all payloads.
   const cause = new Error(text)
+  if (TO_AND_FRO.test(text)) return unavailable(address, ON_ITS_WAY, true, cause)
   const [remedy, retryable] = SAID[CODES.exec(text)?.[1] ?? ''] ?? []
   if (remedy !== undefined) return unavailable(address, remedy, retryable === true, cause)
   if (isOfServer(error)) return unavailable(address, `the server says: ${text}`, false, cause)
@@ -62,7 +72,7 @@ export function told(error: unknown, address: string, unknownOutcome: boolean): 
 
 /** What the server has answered, and not what became of the connection. */
 function isOfServer(error: unknown): boolean {
-  return error instanceof Error && (error.name === 'ReplyError' || 'command' in error)
+  return error instanceof Error && error.name === 'ReplyError'
 }
 
 function unavailable(address: string, why: string, retryable: boolean, cause: unknown): AxError {

@@ -23,7 +23,7 @@ const faults = new Faults((point) => {
   for (;;);
 })
 const library = await spyOn(faults)
-const scheduler = workerOn(faults.around(sqliteStore(file)), name, ledger, faults)
+const scheduler = workerOn(faults.around(sqliteStore(file)), name, ledger, { faults })
 
 let isOver = false
 let hurry = HURRY

@@ -7,10 +7,11 @@ import { closeSync, existsSync, openSync, readFileSync, writeSync } from 'node:f
  * - `ask`: a process is about to submit; the ids of one call, which is all or nothing
  * - `ack`: it was told that a job is stored
  * - `start`, `effect`: a body began, and did what it is for: id, attempt, idempotency key
+ * - `end`: that body is over, however it went
  * - `result`: somebody was told that the job has succeeded
  * - `death`: the point at which a process has ended itself
  */
-export type Kind = 'ask' | 'ack' | 'start' | 'effect' | 'result' | 'death'
+export type Kind = 'ask' | 'ack' | 'start' | 'effect' | 'end' | 'result' | 'death'
 
 export type Entry = readonly [kind: Kind, ...words: string[]]
 

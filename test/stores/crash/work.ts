@@ -17,15 +17,26 @@ interface Payload {
 }
 
 /** A job may die with its process often, and always fails its first attempt if it is flaky. */
-const POLICY = { timeout: '50s', retries: 3, maxLost: 100 } as const
+const POLICY = { timeout: '50s', retries: 3, maxLost: 100 }
 
 const BACKOFF = { type: 'fixed', delay: 5, jitter: false } as const
 
+export interface WorkOptions {
+  readonly faults?: Faults
+  readonly leaseMs?: number
+  readonly retries?: number
+}
+
 /** A scheduler that serves every type of this suite, and writes down what its bodies do. */
-export function workerOn(store: Store, name: string, ledger: Ledger, faults?: Faults): AxScheduler {
+export function workerOn(
+  store: Store,
+  name: string,
+  ledger: Ledger,
+  { faults, leaseMs = LEASE_MS, retries = POLICY.retries }: WorkOptions = {},
+): AxScheduler {
   const pools = { default: { concurrency: CAPS.default }, narrow: { concurrency: CAPS.narrow } }
-  const scheduler = new AxScheduler({ store, name, pools, leaseMs: LEASE_MS })
-  const body = async (context: JobContext<Payload>) => {
+  const scheduler = new AxScheduler({ store, name, pools, leaseMs })
+  const act = async (context: JobContext<Payload>) => {
     const { payload, attempt, idempotencyKey } = context
     ledger.note('start', payload.id, String(attempt), idempotencyKey)
     if (payload.lasts > 0) await new Promise((done) => setTimeout(done, payload.lasts))
@@ -36,8 +47,15 @@ export function workerOn(store: Store, name: string, ledger: Ledger, faults?: Fa
     faults?.hit('after the effect')
     return payload.id
   }
+  const body = async (context: JobContext<Payload>) => {
+    try {
+      return await act(context)
+    } finally {
+      ledger.note('end', context.payload.id, String(context.attempt))
+    }
+  }
   for (const type of ['plain', 'narrow']) {
-    scheduler.define(type, { ...POLICY, backoff: BACKOFF, pool: poolOf(type) }, body)
+    scheduler.define(type, { ...POLICY, retries, backoff: BACKOFF, pool: poolOf(type) }, body)
   }
   return scheduler
 }

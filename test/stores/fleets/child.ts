@@ -2,14 +2,14 @@
 
 import { appendFileSync } from 'node:fs'
 import { AxScheduler, type JobInput } from '../../../src/index.ts'
-import { sqliteStore } from '../../../src/stores/sqlite/index.ts'
 import { numbersFrom } from '../../../src/testing/history-commands.ts'
+import { storeAt } from './place.ts'
 import { type Pause, type Payload, POOLS, TYPES } from './terms.ts'
 
-const [role = '', name = '', file = '', journal = '', jobs = '0', seed = '0'] =
+const [role = '', name = '', place = '', journal = '', jobs = '0', seed = '0'] =
   process.argv.slice(2)
 const random = numbersFrom(Number(seed))
-const store = sqliteStore(file)
+const store = storeAt(place)
 const pause = (ms: number) => new Promise((done) => setTimeout(done, ms))
 const pick = <T>(from: readonly T[]) => from[Math.floor(random() * from.length)] as T
 
@@ -20,6 +20,7 @@ const scheduler = new AxScheduler(
 process.on('SIGTERM', async () => {
   isOver = true
   await scheduler.close()
+  await store.close()
   process.exit(0)
 })
 
@@ -54,6 +55,7 @@ async function submit(): Promise<void> {
   await Promise.all(handles.map((handle) => handle.result()))
   console.log(`submitted ${handles.filter(({ added }) => added).length}`)
   await scheduler.close()
+  await store.close()
 }
 
 /** Half of them stand in a lane, or have a key, which is refused a second life meanwhile. */

@@ -158,8 +158,7 @@ end
 
 -- Gives a lease or a hold, under a number that was never used.
 function Board.grant(row, holder, hold)
-  S.lastLease = S.lastLease + 1
-  row.lease, row.holder, row.hold = S.lastLease, holder, hold
+  row.lease, row.holder, row.hold = nextLease(), holder, hold
   touch(row)
 end
 

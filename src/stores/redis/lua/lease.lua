@@ -112,9 +112,7 @@ local function grantAlike(head, key, id)
     Alike.known[head] = Alike.learn(head, row)
     return
   end
-  local number = S.lastLease + 1
-  S.lastLease = number
-  local text = Alike.again(pattern, key, id, number)
+  local text = Alike.again(pattern, key, id, nextLease())
   granted[#granted + 1] = { key = key, text = text, line = pattern.line }
 end
 
