@@ -88,23 +88,24 @@ export class Connection {
   /** After a write: waits for replicas, or for the disk, as far as the options ask for it. */
   async settle(): Promise<void> {
     const { replicas, aof, ms } = this.#waiting
-    if (replicas > 0) await this.#await('WAIT', [replicas, ms], replicas, 'replicas')
-    if (aof > 0) await this.#await('WAITAOF', [1, aof - 1, ms], aof, 'disks')
+    if (replicas > 0) await this.#await('WAIT', [replicas], ms, 'replicas')
+    if (aof > 0) await this.#await('WAITAOF', [1, aof - 1], ms, 'disks')
   }
 
-  async #await(command: string, args: number[], wanted: number, what: string): Promise<void> {
+  /** `wanted`: how many have to have it; of WAITAOF, of this server and of its replicas. */
+  async #await(command: string, wanted: number[], ms: number, what: string): Promise<void> {
     const client = await this.client()
-    const answer = await client.callBuffer(command, ...args).catch((error: unknown) => {
+    const answer = await client.callBuffer(command, ...wanted, ms).catch((error: unknown) => {
       if (/unknown command/i.test(String(error))) throw tooOld(this.address)
       throw told(error, this.address, false)
     })
-    const counts = Array.isArray(answer) ? answer : [answer]
-    const got = counts.reduce((sum: number, each) => sum + Number(each), 0)
-    if (got >= wanted) return
+    const counts = (Array.isArray(answer) ? answer : [answer]).map(Number)
+    if (wanted.every((count, at) => (counts[at] ?? 0) >= count)) return
+    const sumOf = (all: readonly number[]) => all.reduce((sum, each) => sum + each, 0)
     throw new AxError(
       'STORE_UNAVAILABLE',
-      `Redis at ${this.address}: the call has happened, but only ${got} of ${wanted} ${what} ` +
-        `had it after ${this.#waiting.ms} ms. See to the replicas; a failover may undo the call.`,
+      `Redis at ${this.address}: the call has happened, but only ${sumOf(counts)} of ${sumOf(wanted)} ${what} ` +
+        `had it after ${ms} ms. See to the replicas; a failover may undo the call.`,
       { retryable: true, address: this.address },
     )
   }
