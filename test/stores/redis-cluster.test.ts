@@ -19,8 +19,8 @@ const seeds = Number(process.env.AX_REDIS_CLUSTER_SEEDS ?? 3)
 
 const NODES = [0, 1, 2] as const
 
-/** How many keys stay behind in the middle of a move: none, some, and all but a few. */
-const LEFT = [0, 5, 20] as const
+/** How many keys stay behind in the middle of a move: none, some, all but a few, and all. */
+const LEFT = [0, 5, 20, 1_000] as const
 
 describeOnRedis('a cluster', () => {
   let cluster: Cluster
@@ -236,13 +236,16 @@ describeOnRedis('a cluster', () => {
       await new Promise((resolve) => setTimeout(resolve, 5))
     })
     await worker.start()
-    const ids = Array.from({ length: 60 }, (_, n) => `j${n}`)
+    const ids = Array.from({ length: 300 }, (_, n) => `j${n}`)
     const handles = await worker.addJobs(ids.map((id) => ({ id, type: 't' })))
     await tenth
-    await cluster.moveSlot(slot, from, to, {
-      leave: 10,
-      run: () => new Promise((resolve) => setTimeout(resolve, 200)),
+    const amid = (leave: number) => ({
+      leave,
+      run: () => new Promise<void>((resolve) => setTimeout(resolve, 100)),
     })
+    await cluster.moveSlot(slot, from, to, amid(10))
+    await cluster.moveSlot(slot, to, from, amid(0))
+    await cluster.moveSlot(slot, from, to, amid(20))
     await Promise.all(handles.map((handle) => handle.result()))
     expect([...runs.values()]).toEqual(ids.map(() => 1))
     expect(await findingsOf(storeOn(prefix))).toEqual([])
@@ -250,41 +253,45 @@ describeOnRedis('a cluster', () => {
     await cluster.moveSlot(slot, to, from)
   })
 
-  it.each(LEFT)('refuses every call while %i keys of its slot stay behind', async (leave) => {
-    const [from, , to] = cluster.nodes as [RedisServer, RedisServer, RedisServer]
-    const prefix = await prefixOn(from)
-    const slot = await slotOf(prefix)
-    const store = await filled(prefix)
-    const before = [await allJobs(store), await allEvents(store), await store.settings()]
-    expect((await keysOf(prefix))[0]).toBeGreaterThan(25)
-    await cluster.moveSlot(slot, from, to, {
-      leave,
-      run: async () => {
-        const there = await keysOf(prefix)
-        expect(there[0]).toBe(leave)
-        for (const call of [
-          () => add(store, 'b'),
-          () => store.get(['ready', 'later']),
-          () => store.count(),
-          () => store.overdue({ limit: 10, keepLogMs: 0 }, false),
-          () => store.configure({ pool: 'default', by: 'operator', terms: { paused: false } }),
-          () => store.lease({ holder: 'w', leaseMs: 1_000, max: 9, types: ['alpha'] }, false),
-        ]) {
-          const error = await call().catch((reason: unknown) => reason)
-          expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', retryable: true })
-          expect((error as Error).message).toContain('on its way to another node')
-        }
-        expect(await keysOf(prefix)).toEqual(there)
-      },
-    })
-    const after = [await allJobs(store), await allEvents(store), await store.settings()]
-    expect(after).toEqual(before)
-    const found = await store.inspect()
-    expect(found).toMatchObject({ damage: [], cycles: [], orphanedKeys: [] })
-    await add(store, 'b')
-    expect((await store.get(['b']))[0]?.status).toBe('ready')
-    await cluster.moveSlot(slot, to, from)
-  })
+  it.each(LEFT)(
+    'refuses every call while at most %i keys of a slot that moves stay behind',
+    async (leave) => {
+      const [from, , to] = cluster.nodes as [RedisServer, RedisServer, RedisServer]
+      const prefix = await prefixOn(from)
+      const slot = await slotOf(prefix)
+      const store = await filled(prefix)
+      const before = [await allJobs(store), await allEvents(store), await store.settings()]
+      const [count = 0] = await keysOf(prefix)
+      expect(count).toBeGreaterThan(25)
+      await cluster.moveSlot(slot, from, to, {
+        leave,
+        run: async () => {
+          const there = await keysOf(prefix)
+          expect(there[0]).toBe(Math.min(leave, count))
+          for (const call of [
+            () => add(store, 'b'),
+            () => store.get(['ready', 'later']),
+            () => store.count(),
+            () => store.overdue({ limit: 10, keepLogMs: 0 }, false),
+            () => store.configure({ pool: 'default', by: 'operator', terms: { paused: false } }),
+            () => store.lease({ holder: 'w', leaseMs: 1_000, max: 9, types: ['alpha'] }, false),
+          ]) {
+            const error = await call().catch((reason: unknown) => reason)
+            expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', retryable: true })
+            expect((error as Error).message).toContain('on its way to another node')
+          }
+          expect(await keysOf(prefix)).toEqual(there)
+        },
+      })
+      const after = [await allJobs(store), await allEvents(store), await store.settings()]
+      expect(after).toEqual(before)
+      const found = await store.inspect()
+      expect(found).toMatchObject({ damage: [], cycles: [], orphanedKeys: [] })
+      await add(store, 'b')
+      expect((await store.get(['b']))[0]?.status).toBe('ready')
+      await cluster.moveSlot(slot, to, from)
+    },
+  )
 
   const add = (store: Store, id: string) =>
     store.insert([{ jobs: [newJob(id)], unknownDeps: 'wait' }], false)

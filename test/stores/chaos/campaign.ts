@@ -145,7 +145,7 @@ class Site {
       }
     } else if (fault === 'kill the server') {
       // Half of the time it is about to write its log anew.
-      if (chance < 0.5) await ask(this.#server.url, 'BGREWRITEAOF')
+      if (chance < 0.5) await ask(this.#server.url, 'BGREWRITEAOF').catch(() => {})
       await this.#server.kill()
       await sleep(chance * 500)
       await this.#server.restart()
