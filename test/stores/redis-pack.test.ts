@@ -1,20 +1,17 @@
 // Owns the proof that nothing is lost on the way to the scripts and back.
 
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type Packable, pack, unpack } from '../../src/stores/redis/pack.ts'
-import { type RedisServer, startRedis } from './redis-server.ts'
+import { startRedis } from '../servers/redis.ts'
+import { describeOnRedis } from '../servers/suites.ts'
 
-let server: RedisServer
-
-beforeAll(async () => {
-  server = await startRedis()
-})
-afterAll(() => server.stop())
+let client: Redis
 
 /** What a script reads and says again. */
 async function echoed(value: Packable): Promise<unknown> {
   const script = 'return cmsgpack.pack(cmsgpack.unpack(ARGV[1]))'
-  const answer = await server.client.callBuffer('eval', script, 0, pack([value]))
+  const answer = await client.callBuffer('eval', script, 0, pack([value]))
   return (unpack(answer as Buffer) as unknown[])[0]
 }
 
@@ -34,7 +31,12 @@ const NUMBERS = [
   2 ** 53 - 1,
 ]
 
-describe('what is packed', () => {
+describeOnRedis('what is packed', () => {
+  beforeAll(async () => {
+    client = new Redis((await startRedis()).url)
+  })
+  afterAll(() => client.disconnect())
+
   it.each([...NUMBERS, ...NUMBERS.slice(1).map((each) => -each), 0.5, -1.25, Infinity])(
     'has the number %d',
     async (number) => {
