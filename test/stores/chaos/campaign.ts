@@ -10,7 +10,7 @@ import { redisStore } from '../../../src/stores/redis/index.ts'
 import { numbersFrom } from '../../../src/testing/history-commands.ts'
 import { startCluster } from '../../servers/cluster.ts'
 import { type Proxy as Network, startProxy } from '../../servers/proxy.ts'
-import { type RedisServer, startRedis } from '../../servers/redis.ts'
+import { type RedisServer, startRedis, until } from '../../servers/redis.ts'
 import { ask } from '../../servers/resp.ts'
 import { Account } from '../crash/account.ts'
 import { Ledger, readLedger } from '../crash/ledger.ts'
@@ -173,6 +173,7 @@ class Site {
       await this.#server.kill()
       await sleep(chance * 500)
       await this.#server.restart()
+      await this.#isServing()
     } else if (fault === 'stop the server past all leases') {
       await this.#server.pause()
       await sleep(LEASE_MS * (1.1 + chance / 2))
@@ -185,6 +186,14 @@ class Site {
       await sleep(fault === 'drop answers' ? chance * 400 : LEASE_MS * (0.5 + chance))
       proxy.heal()
     }
+  }
+
+  /** A node of a cluster that comes back refuses everybody for two seconds. */
+  async #isServing(): Promise<void> {
+    if (this.#node === '') return
+    await until('the cluster is whole again', async () => {
+      return String(await ask(this.#server.url, 'CLUSTER', 'INFO')).includes('cluster_state:ok')
+    })
   }
 
   /** Who is left stops in good order; then everything that is stored is run to its end. */
