@@ -10,16 +10,20 @@ import { overlapsIn } from './chaos/overlaps.ts'
 import type { Entry } from './crash/ledger.ts'
 import { children } from './processes.ts'
 
-const faults = Number(process.env.AX_REDIS_CHAOS ?? 24)
+const faults = Number(process.env.AX_REDIS_CHAOS ?? 18)
 const seed = Number(process.env.AX_REDIS_CHAOS_SEED ?? 1)
 
 describeOnRedis('a server whose processes, connections and self are killed', () => {
   const processes = children('chaos', { child: 'test/stores/chaos/child.ts' })
 
-  it(
-    `loses nothing, repeats no success and exceeds no cap, after ${faults} faults`,
-    async () => {
-      const toll = await runChaos(processes, faults, seed)
+  it.each([
+    ['by its address', false],
+    ['as the node of a cluster', true],
+  ])(
+    `loses nothing, repeats no success and exceeds no cap, reached %s, after ${faults} faults`,
+    { timeout: 120_000 + faults * 10_000 },
+    async (_, isCluster) => {
+      const toll = await runChaos(processes, { faults, seed, isCluster })
       const { jobs, bodies, lost, late } = toll
       const struck = [...toll.faults].map(([kind, count]) => `${count} ${kind}`).join(', ')
       console.log(
@@ -30,7 +34,6 @@ describeOnRedis('a server whose processes, connections and self are killed', () 
       for (const kind of KINDS) expect(toll.faults.get(kind), kind).toBeGreaterThan(0)
       expect(lost).toBeGreaterThan(0)
     },
-    120_000 + faults * 10_000,
   )
 })
 

@@ -8,8 +8,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { hasEnded } from '../../../src/core/job.ts'
 import { redisStore } from '../../../src/stores/redis/index.ts'
 import { numbersFrom } from '../../../src/testing/history-commands.ts'
+import { startCluster } from '../../servers/cluster.ts'
 import { type Proxy as Network, startProxy } from '../../servers/proxy.ts'
-import { type RedisServer, startRedis } from '../../servers/redis.ts'
+import { type RedisServer, startRedis, until } from '../../servers/redis.ts'
 import { ask } from '../../servers/resp.ts'
 import { Account } from '../crash/account.ts'
 import { Ledger, readLedger } from '../crash/ledger.ts'
@@ -59,9 +60,22 @@ interface Member {
   readonly proxy: Network
 }
 
-export async function runChaos(processes: Children, faults: number, seed: number): Promise<Toll> {
-  const server = await startRedis({ appendonly: true, appendfsync: 'always' })
-  const site = new Site(processes, server, seed)
+export interface Chaos {
+  readonly faults: number
+  readonly seed: number
+  /** Whether the server is the one node of a cluster, and the processes have clients of that. */
+  readonly isCluster: boolean
+}
+
+const DURABLE = { appendonly: true, appendfsync: 'always' } as const
+
+export async function runChaos(
+  processes: Children,
+  { faults, seed, isCluster }: Chaos,
+): Promise<Toll> {
+  const server = isCluster ? await oneOfCluster() : await startRedis(DURABLE)
+  const node = isCluster ? `127.0.0.1:${server.port}` : ''
+  const site = new Site(processes, server, node, seed)
   try {
     return await site.run(faults)
   } finally {
@@ -69,9 +83,18 @@ export async function runChaos(processes: Children, faults: number, seed: number
   }
 }
 
+/** A node that has met no other does not know its address. */
+async function oneOfCluster(): Promise<RedisServer> {
+  const args = ['--cluster-announce-ip', '127.0.0.1']
+  const { nodes } = await startCluster(1, { ...DURABLE, args })
+  return nodes[0] as RedisServer
+}
+
 class Site {
   readonly #processes: Children
   readonly #server: RedisServer
+  /** How the server is called in its cluster; empty if it is in none. */
+  readonly #node: string
   readonly #seed: number
   readonly #random: () => number
   readonly #ledger: string
@@ -79,9 +102,10 @@ class Site {
   readonly #counts = new Map<Fault, number>(KINDS.map((kind) => [kind, 0]))
   #names = 0
 
-  constructor(processes: Children, server: RedisServer, seed: number) {
+  constructor(processes: Children, server: RedisServer, node: string, seed: number) {
     this.#processes = processes
     this.#server = server
+    this.#node = node
     this.#seed = seed
     this.#random = numbersFrom(seed)
     this.#ledger = join(mkdtempSync(join(processes.data, 'chaos-')), 'ledger.txt')
@@ -113,7 +137,7 @@ class Site {
     this.#names += 1
     const proxy = await startProxy(this.#server.url)
     const child = this.#processes.start(this.#processes.path('child'), {
-      args: [proxy.url, this.#ledger, `p${this.#names}`],
+      args: [proxy.url, this.#ledger, `p${this.#names}`, this.#node],
     })
     this.#crew.push({ child, proxy })
     await child.said('up')
@@ -149,6 +173,7 @@ class Site {
       await this.#server.kill()
       await sleep(chance * 500)
       await this.#server.restart()
+      await this.#isServing()
     } else if (fault === 'stop the server past all leases') {
       await this.#server.pause()
       await sleep(LEASE_MS * (1.1 + chance / 2))
@@ -161,6 +186,14 @@ class Site {
       await sleep(fault === 'drop answers' ? chance * 400 : LEASE_MS * (0.5 + chance))
       proxy.heal()
     }
+  }
+
+  /** A node of a cluster that comes back refuses everybody for two seconds. */
+  async #isServing(): Promise<void> {
+    if (this.#node === '') return
+    await until('the cluster is whole again', async () => {
+      return String(await ask(this.#server.url, 'CLUSTER', 'INFO')).includes('cluster_state:ok')
+    })
   }
 
   /** Who is left stops in good order; then everything that is stored is run to its end. */

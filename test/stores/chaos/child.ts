@@ -2,6 +2,7 @@
 // fails, until it is told to stop. May never take an outage for an end: what was not answered is
 // asked again, with the same ids.
 
+import { Cluster } from 'ioredis'
 import { AxError } from '../../../src/core/errors.ts'
 import type { JobHandle, JobInput } from '../../../src/index.ts'
 import { redisStore } from '../../../src/stores/redis/index.ts'
@@ -16,9 +17,10 @@ const MOST = 40
 const ROUND_MS = 60
 const AGAIN_MS = 20
 
-const [url = '', ledgerPath = '', name = ''] = process.argv.slice(2)
+const [url = '', ledgerPath = '', name = '', node = ''] = process.argv.slice(2)
 const ledger = new Ledger(ledgerPath)
-const store = redisStore(url, { prefix: PREFIX })
+const client = node === '' ? url : clusterOf(node)
+const store = redisStore(client, { prefix: PREFIX })
 const scheduler = workerOn(store, name, ledger, { leaseMs: LEASE_MS, retries: RETRIES })
 
 let isOver = false
@@ -27,6 +29,7 @@ process.on('SIGTERM', async () => {
   isOver = true
   await scheduler.close()
   await store.close()
+  if (typeof client !== 'string') client.disconnect()
   process.exit(0)
 })
 
@@ -70,4 +73,17 @@ async function again<T>(act: () => Promise<T>): Promise<T | undefined> {
       await pause(AGAIN_MS)
     }
   }
+}
+
+/** A client of the cluster whose one node is called so; what it says goes through our network. */
+function clusterOf(called: string): Cluster {
+  const { hostname: host, port } = new URL(url)
+  const place = { host, port: Number(port) }
+  const made = new Cluster([place], {
+    natMap: { [called]: place },
+    redisOptions: { maxRetriesPerRequest: 0 },
+    retryDelayOnFailover: 0,
+  })
+  made.on('error', () => {})
+  return made
 }
