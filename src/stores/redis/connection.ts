@@ -104,8 +104,8 @@ export class Connection {
     const sumOf = (all: readonly number[]) => all.reduce((sum, each) => sum + each, 0)
     throw new AxError(
       'STORE_UNAVAILABLE',
-      `Redis at ${this.address}: the call has happened, but only ${sumOf(counts)} of ${sumOf(wanted)} ${what} ` +
-        `had it after ${ms} ms. See to the replicas; a failover may undo the call.`,
+      `Redis at ${this.address}: the call has happened, but only ${sumOf(counts)} of ` +
+        `${sumOf(wanted)} ${what} had it after ${ms} ms. See to the replicas; a failover may undo the call.`,
       { retryable: true, address: this.address },
     )
   }
