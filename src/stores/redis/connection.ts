@@ -105,7 +105,8 @@ export class Connection {
     throw new AxError(
       'STORE_UNAVAILABLE',
       `Redis at ${this.address}: the call has happened, but only ${sumOf(counts)} of ` +
-        `${sumOf(wanted)} ${what} had it after ${ms} ms. See to the replicas; a failover may undo the call.`,
+        `${sumOf(wanted)} ${what} had it after ${ms} ms. See to the replicas; a failover may ` +
+        'undo the call.',
       { retryable: true, address: this.address },
     )
   }
