@@ -313,8 +313,8 @@ export const MUTATIONS = [
   {
     name: 'a queue takes one too many',
     file: 'store/memory/room.ts',
-    find: 'const room = Math.max(0, maxQueue - pool.room.queued + yielded)',
-    replace: 'const room = Math.max(0, maxQueue - pool.room.queued + yielded) + 1',
+    find: 'const free = maxQueue - pool.room.queued',
+    replace: 'const free = maxQueue - pool.room.queued + 1',
   },
   {
     name: 'those who wait for room are never told',
@@ -325,8 +325,8 @@ export const MUTATIONS = [
   {
     name: 'the instant of a tick is not compared',
     file: 'core/schedule.ts',
-    find: 'if (now?.nextAt !== at) return false',
-    replace: 'if (now === undefined || at <= 0) return false',
+    find: 'if (now?.nextAt !== at || !isSameSchedule(now, then)) return false',
+    replace: 'if (now === undefined || at <= 0 || !isSameSchedule(now, then)) return false',
   },
   {
     name: 'missed instants are lost',
