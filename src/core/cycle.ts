@@ -20,6 +20,28 @@ export function findCycle(
   return null
 }
 
+/**
+ * At most so many loops, one after the other: whoever has been shown in one is left out of the
+ * search for the next. O(loops * (jobs + edges)).
+ */
+export function findCycles(
+  starts: Iterable<string>,
+  depsOf: (id: string) => readonly string[],
+  most: number,
+): readonly (readonly string[])[] {
+  const shown = new Set<string>()
+  const isLeft = (id: string) => !shown.has(id)
+  const within = (id: string) => (shown.has(id) ? [] : depsOf(id).filter(isLeft))
+  const cycles: (readonly string[])[] = []
+  for (let left = [...starts]; cycles.length < most; left = left.filter(isLeft)) {
+    const loop = findCycle(left, within)
+    if (loop === null) break
+    for (const id of loop) shown.add(id)
+    cycles.push(loop)
+  }
+  return cycles
+}
+
 interface Frame {
   readonly id: string
   readonly deps: readonly string[]

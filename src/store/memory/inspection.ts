@@ -1,7 +1,7 @@
 // Owns the look at the records that `doctor` asks for: what should not be, or waits for nobody.
 // May never change anything. It is the one place that scans: nobody asks for it in a hurry.
 
-import { findCycle } from '../../core/cycle.ts'
+import { findCycles } from '../../core/cycle.ts'
 import { hasEnded, type JobStatus, STATUSES } from '../../core/job.ts'
 import { LIMITS } from '../limits.ts'
 import type { Inspection } from '../store.ts'
@@ -32,24 +32,13 @@ function ghostsOf(board: Board): Inspection['ghosts'] {
   return edges.slice(0, LIMITS.page).map(({ from, dep }) => ({ id: from.id, dep: dep.id }))
 }
 
-/** Whoever has been shown in one loop is left out of the search for the next. */
 function cyclesOf({ records }: Board): Inspection['cycles'] {
-  const shown = new Set<string>()
-  const waits = (id: string) => records.get(id)?.status === 'waiting' && !shown.has(id)
+  const waits = (id: string) => records.get(id)?.status === 'waiting'
   const depsOf = (id: string) => {
     const edges = records.get(id)?.has.edges ?? []
     return edges.flatMap(({ state, dep }) => (state === 'open' && waits(dep.id) ? dep.id : []))
   }
-  const cycles: (readonly string[])[] = []
-  let starts = [...records.keys()].filter(waits)
-  while (cycles.length < LIMITS.page) {
-    const loop = findCycle(starts, depsOf)
-    if (loop === null) break
-    for (const id of loop) shown.add(id)
-    starts = starts.filter(waits)
-    cycles.push(loop)
-  }
-  return cycles
+  return findCycles([...records.keys()].filter(waits), depsOf, LIMITS.page)
 }
 
 /** A window that is over is no fault: it is forgotten when somebody asks for the key. */

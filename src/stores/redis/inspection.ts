@@ -1,7 +1,7 @@
 // Owns the look at the store that `doctor` asks for: parts and pages, put together here.
 // May never stop the server for long: each question is bounded, so others write meanwhile.
 
-import { findCycle } from '../../core/cycle.ts'
+import { findCycles } from '../../core/cycle.ts'
 import { STATUSES, type StoredJob } from '../../core/job.ts'
 import { type Ageing, weightOf } from '../../core/rank.ts'
 import { LIMITS } from '../../store/limits.ts'
@@ -61,22 +61,9 @@ function ghostsOf(waiting: readonly Waiting[]): { id: string; dep: string }[] {
   )
 }
 
-/** Whoever has been shown in one loop is left out of the search for the next. */
 function cyclesOf(waiting: readonly Waiting[]): Inspection['cycles'] {
   const deps = new Map(waiting.map(([id, open]) => [id, open.map(([dep]) => dep)]))
-  const shown = new Set<string>()
-  const depsOf = (id: string) =>
-    shown.has(id) ? [] : (deps.get(id) ?? []).filter((dep) => !shown.has(dep))
-  const cycles: (readonly string[])[] = []
-  let starts = [...deps.keys()]
-  while (cycles.length < LIMITS.page) {
-    const loop = findCycle(starts, depsOf)
-    if (loop === null) break
-    for (const id of loop) shown.add(id)
-    starts = starts.filter((id) => !shown.has(id))
-    cycles.push(loop)
-  }
-  return cycles
+  return findCycles(deps.keys(), (id) => deps.get(id) ?? [], LIMITS.page)
 }
 
 async function damageOf(looking: Looking): Promise<readonly string[]> {

@@ -1,7 +1,7 @@
 // Owns the look at the file that `doctor` asks for: what should not be, or waits for nobody.
 // May never change anything. It is the one place that scans: nobody asks for it in a hurry.
 
-import { findCycle } from '../../core/cycle.ts'
+import { findCycles } from '../../core/cycle.ts'
 import { type JobStatus, STATUSES } from '../../core/job.ts'
 import { LIMITS } from '../../store/limits.ts'
 import type { Inspection } from '../../store/store.ts'
@@ -23,7 +23,6 @@ export function inspect({ session }: Board): Inspection {
   }
 }
 
-/** Whoever has been shown in one loop is left out of the search for the next. */
 function cyclesOf(session: Session): Inspection['cycles'] {
   const deps = new Map<string, string[]>()
   for (const { id, dep } of session.all<Link>('waitingEdges')) {
@@ -31,19 +30,7 @@ function cyclesOf(session: Session): Inspection['cycles'] {
     if (known === undefined) deps.set(id, [dep])
     else known.push(dep)
   }
-  const shown = new Set<string>()
-  const depsOf = (id: string) =>
-    shown.has(id) ? [] : (deps.get(id) ?? []).filter((dep) => !shown.has(dep))
-  const cycles: (readonly string[])[] = []
-  let starts = [...deps.keys()]
-  while (cycles.length < LIMITS.page) {
-    const loop = findCycle(starts, depsOf)
-    if (loop === null) break
-    for (const id of loop) shown.add(id)
-    starts = starts.filter((id) => !shown.has(id))
-    cycles.push(loop)
-  }
-  return cycles
+  return findCycles(deps.keys(), (id) => deps.get(id) ?? [], LIMITS.page)
 }
 
 /** A window that is over is no fault: it is forgotten when somebody takes the key. */
