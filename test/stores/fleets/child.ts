@@ -19,14 +19,19 @@ const scheduler = new AxScheduler(
 )
 process.on('SIGTERM', async () => {
   isOver = true
-  await scheduler.close()
-  await store.close()
-  process.exit(0)
+  // An operator who is amid a pause resumes the pool first, and needs the store for that.
+  if (role !== 'operator') await end()
 })
 
 if (role === 'worker') await work()
 else if (role === 'submitter') await submit()
 else await operate()
+
+async function end(): Promise<void> {
+  await scheduler.close()
+  await store.close()
+  process.exit(0)
+}
 
 async function work(): Promise<void> {
   for (const [type, policy] of Object.entries(TYPES)) {
@@ -86,4 +91,5 @@ async function operate(): Promise<void> {
     console.log(`paused ${JSON.stringify({ pool, after, until } satisfies Pause)}`)
     await pause(20 + random() * 60)
   }
+  await end()
 }
