@@ -35,6 +35,7 @@ export class Hub {
   /** A small group, stored together with those of the same turn. */
   readonly #insertSmall: (group: InsertGroup) => Promise<InsertAnswer>
   readonly #hintListeners = new Set<(hint: Hint) => void>()
+  #whenInserting: () => void = () => {}
   #transitions = 0
 
   constructor(store: Store, settings: Settings) {
@@ -77,7 +78,14 @@ export class Hub {
 
   async insertAll(groups: readonly InsertGroup[]): Promise<readonly InsertAnswer[]> {
     await this.breath.take()
-    return this.heard(await this.store.insert(groups, this.tell))
+    const inserting = this.store.insert(groups, this.tell)
+    this.#whenInserting()
+    return this.heard(await inserting)
+  }
+
+  /** Jobs are on their way to the store, and it has not answered yet. */
+  onInserting(listener: () => void): void {
+    this.#whenInserting = listener
   }
 
   /** Emits what a call has written, and passes its answer on. */

@@ -64,6 +64,7 @@ export class Worker {
     this.#registry = registry
     this.#powers = powers
     this.#owner = owner
+    hub.onInserting(() => this.#expect())
     this.turn = createLimiter(1, { nested: 'queue', runtime: hub.runtime })
     this.#outcomes = new Outcomes(hub.settings, registry)
     this.#force = new Force(hub, registry, {
@@ -182,6 +183,15 @@ export class Worker {
   }
 
   // Taking work
+
+  /**
+   * Jobs are on their way to the store. Where a call costs a transaction or a way over the network,
+   * a worker that rests asks for them in the same turn, and does not wait for the hint.
+   */
+  #expect(): void {
+    const isOfUse = this.#hub.store.traits.lossyHints && this.#registry.served.length > 0
+    if (isOfUse && !this.isBusy) this.wake()
+  }
 
   async #fill(): Promise<void> {
     this.#filling = true
