@@ -2,6 +2,7 @@
 // May never outlive its file; and forgets what it has learnt when a transaction is undone.
 
 import type { Terms } from '../../core/job.ts'
+import type { Kin, Member } from './alike.ts'
 import type { Shared } from './columns.ts'
 import type { Database, Statement, Value } from './driver.ts'
 import { ITS_OWN, packTerms, unpackTerms } from './figures.ts'
@@ -14,14 +15,22 @@ export interface Kept {
   /** What `PRAGMA data_version` said. */
   readonly version: number
   readonly state: State
-  readonly rows: Map<number, Row>
-  readonly ids: Map<string, Row | null>
+  readonly rows: Map<number, Row | Member>
+  readonly ids: Map<string, Row | Member | null>
 }
 
 /** All jobs of one type in one pool. */
 export interface Line {
   readonly pool: string
   readonly type: string
+}
+
+/** What ready jobs that were read last had in common: the next ones say only if they differ. */
+export interface Likely {
+  readonly line: number
+  /** What is asked of the columns that `ready` compares. */
+  readonly values: readonly Value[]
+  readonly kin: Kin
 }
 
 /** Terms that jobs share: as many as there are types, and some more. */
@@ -36,6 +45,7 @@ export class Connection implements Shared {
   kept: Kept | undefined
   /** Throws if a later version of ax has taken the file over. */
   check: () => void = () => {}
+  likely: Likely | undefined
   readonly #statements = new Map<string, Statement>()
   readonly #lines = new Map<number, Line>()
   readonly #linesBy = new Map<string, number>()
@@ -125,6 +135,7 @@ export class Connection implements Shared {
   forgetLines(): void {
     this.#lines.clear()
     this.#linesBy.clear()
+    this.likely = undefined
   }
 
   close(): void {

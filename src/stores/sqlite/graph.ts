@@ -57,16 +57,17 @@ export class Graph {
 
   /** How a job that has been forgotten ended, as long as that is remembered. */
   outcomeOf(id: string): JobStatus | undefined {
-    if (!this.#remembers()) return undefined
+    if (!this.remembers()) return undefined
     return this.#session.first<{ status: JobStatus }>('outcome', id, this.#session.now)?.status
   }
 
   /** A new job by an id that was another's: the old outcome no longer counts. */
   adopt(row: Row): void {
-    if (this.#remembers()) this.#session.run('removeOutcome', row.id)
+    if (this.remembers()) this.#session.run('removeOutcome', row.id)
   }
 
-  #remembers(): boolean {
+  /** Whether the outcome of any job that has been forgotten is remembered. */
+  remembers(): boolean {
     this.#hasOutcomes ??= this.#session.first('anyOutcome') !== undefined
     return this.#hasOutcomes
   }

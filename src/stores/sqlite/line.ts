@@ -1,0 +1,104 @@
+// Owns how the ready jobs of a line are read: many that are alike as one text for each column.
+// May never take two for alike of which any column differs but seq, id and payload.
+
+import { isBare, type Kin, kinAsRead, type Member } from './alike.ts'
+import { AT, readRow } from './columns.ts'
+import type { Connection } from './connection.ts'
+import type { Value } from './driver.ts'
+import type { Hand } from './hand.ts'
+import type { Row } from './row.ts'
+
+/** Where to read: after this place in the line, so many. */
+export interface Ask {
+  readonly suspect: 0 | 1
+  readonly line: number
+  readonly rank: number
+  readonly seq: number
+  readonly limit: number
+}
+
+/** What stands between the jobs in a text. Where it stands in a payload, too many are counted. */
+const BETWEEN = '\x1f'
+
+/** The columns that `ready` compares with what is likely. */
+const COMPARED = [AT.created_at, AT.rank, AT.deadline, AT.said, AT.figures]
+
+/** Compared with these, everybody differs. */
+const NOTHING_LIKELY: readonly Value[] = COMPARED.map(() => null)
+
+interface Found {
+  readonly seqs: string | null
+  readonly ids: string
+  readonly payloads: string
+  readonly rests: string
+}
+
+export function readReady(
+  connection: Connection,
+  hand: Hand,
+  { suspect, line, rank, seq, limit }: Ask,
+): readonly (Row | Member)[] {
+  const { likely } = connection
+  const values = likely?.line === line ? likely.values : NOTHING_LIKELY
+  const found = connection.first<Found>('ready', suspect, line, rank, seq, limit, ...values)
+  if (found === undefined || found.seqs === null) return []
+  const seqs = found.seqs.split(',')
+  const [ids, payloads, rests] = [found.ids, found.payloads, found.rests].map((text) => {
+    return text.split(BETWEEN)
+  }) as [string[], string[], string[]]
+  const isClear = [ids, payloads, rests].every(({ length }) => length === seqs.length)
+  if (!isClear) return seqs.map((each) => hand.bySeq(Number(each)) as Row)
+  let kin = likely?.kin
+  return seqs.map((each, at) => {
+    const rest = rests[at] as string
+    const known = hand.known(Number(each))
+    if (known !== undefined) return known
+    if (rest === '') {
+      const payload = payloads[at] === '' ? undefined : payloads[at]
+      return enrolled(hand, Number(each), ids[at] as string, payload, kin as Kin)
+    }
+    // Too long to be read beside others.
+    if (!rest.startsWith('[')) return hand.bySeq(Number(each)) as Row
+    const columns = JSON.parse(rest) as readonly Value[]
+    const likely = asLikely(connection, columns)
+    if (likely === undefined) return hand.adopt(columns)
+    kin = likely
+    const payload = columns[AT.payload] ?? undefined
+    return enrolled(hand, Number(each), ids[at] as string, payload as string | undefined, kin)
+  })
+}
+
+function enrolled(
+  hand: Hand,
+  seq: number,
+  id: string,
+  payload: string | undefined,
+  kin: Kin,
+): Member {
+  const member: Member = { seq, id, payload, kin, lease: 0, result: undefined, row: undefined }
+  hand.enrol(member)
+  return member
+}
+
+/** What a job has in common with those that are likely from now on; undefined if it is rare. */
+function asLikely(connection: Connection, columns: readonly Value[]): Kin | undefined {
+  const { likely } = connection
+  const line = columns[AT.line] as number
+  const isAgain =
+    likely?.line === line && COMPARED.every((column, at) => columns[column] === likely.values[at])
+  if (!isCommon(columns)) return undefined
+  if (isAgain) return likely.kin
+  const row = readRow(columns, connection)
+  if (!isBare(row)) return undefined
+  const kin = kinAsRead(row)
+  connection.likely = { line, values: COMPARED.map((at) => columns[at] as Value), kin }
+  return kin
+}
+
+/** Columns that say something of few jobs: `ready` asks the same of them. */
+const RARE = [AT.flow, AT.key, AT.lane, AT.evictor, AT.code, AT.error, AT.result]
+const COUNTS = [AT.needs, AT.open, AT.again, AT.hold]
+
+function isCommon(columns: readonly Value[]): boolean {
+  return RARE.every((at) => columns[at] === null) && COUNTS.every((at) => columns[at] === 0)
+}
