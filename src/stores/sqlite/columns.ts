@@ -125,9 +125,12 @@ function packed(changing: readonly string[]): string {
   return `json_array(${all.join(', ')})`
 }
 
+/** Bytes of a text that is not read beside others. */
+export const LONG = 10_000
+
 /** A job whose texts are short enough for many of them to fit into one text. */
 export const IS_SHORT = `octet_length(job.said) + ifnull(octet_length(job.payload), 0)
-  + ifnull(octet_length(live.error), 0) < 10000`
+  + ifnull(octet_length(live.error), 0) < ${LONG}`
 
 type Column = (typeof FIXED | typeof LIVE_ALONE | typeof SHARED)[number]
 

@@ -17,6 +17,28 @@ export interface Kept {
   readonly state: State
   readonly rows: Map<number, Row | Member>
   readonly ids: Map<string, Row | Member | null>
+  readonly facts: Facts
+}
+
+/** What was found of small tables: whoever writes to one takes it out of here. */
+export interface Facts {
+  /** Of pools that have no breaker. */
+  readonly pools: Map<string, PoolColumns>
+  /** Types with a cap over all pools. */
+  caps: ReadonlyMap<string, number> | undefined
+  hasEdges: boolean | undefined
+  hasOutcomes: boolean | undefined
+}
+
+/** A row of `pool`. */
+export interface PoolColumns {
+  readonly pool: string
+  readonly start: string
+  readonly operator: string
+  readonly tat: number
+  readonly breaker: string | null
+  readonly wanted: number | null
+  readonly told: number
 }
 
 /** All jobs of one type in one pool. */
@@ -62,7 +84,7 @@ export class Connection implements Shared {
   }
 
   first<T>(name: StatementName, ...values: readonly Value[]): T | undefined {
-    return this.statement(SQL[name]).all(...values)[0] as T | undefined
+    return this.statement(SQL[name]).get(...values) as T | undefined
   }
 
   run(name: StatementName, ...values: readonly Value[]): void {

@@ -13,6 +13,9 @@ import type { Row } from './row.ts'
 const MOST_KEPT = 1_000
 const MOST_TEXT = 1_000
 
+const MANY_IDS = 10
+const ASCII = /^[ -~]*$/
+
 function isSmall({ payload }: Row | Member, { error }: Row): boolean {
   return (payload?.length ?? 0) <= MOST_TEXT && error === undefined
 }
@@ -54,9 +57,25 @@ export class Hand {
     const unknown = ids.filter((id) => !this.#ids.has(id))
     if (unknown.length < 2) return
     for (const id of unknown) this.lack(id)
+    if (this.#isClear(unknown)) return
     for (const found of this.#connection.all('byIds', JSON.stringify(unknown))) {
       this.adopt(columnsOf(found))
     }
+  }
+
+  /**
+   * Whether no job has an id from the first of these to the last. Ids that ax makes up grow with
+   * time: one question for a thousand new ones. Beyond ASCII, SQLite has an order of its own.
+   */
+  #isClear(ids: readonly string[]): boolean {
+    if (ids.length < MANY_IDS) return false
+    let [first, last] = [ids[0] as string, ids[0] as string]
+    for (const id of ids) {
+      if (!ASCII.test(id)) return false
+      if (id < first) first = id
+      if (id > last) last = id
+    }
+    return this.#connection.first('idBetween', first, last) === undefined
   }
 
   prepareSeqs(seqs: readonly number[]): void {

@@ -70,8 +70,11 @@ const NO_CAPS: ReadonlyMap<string, number> = new Map()
 const NO_SLOTS = new Slots([])
 
 function capsOf(session: Session): ReadonlyMap<string, number> {
+  const { facts } = session
+  if (facts.caps !== undefined) return facts.caps
   const caps = session.all<{ type: string; concurrency: number }>('caps')
-  return caps.length === 0 ? NO_CAPS : new Map(caps.map((cap) => [cap.type, cap.concurrency]))
+  facts.caps = new Map(caps.map((cap) => [cap.type, cap.concurrency]))
+  return facts.caps
 }
 
 function grant(board: Board, row: Row, ask: LeaseAsk, pass: number): void {

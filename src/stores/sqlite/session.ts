@@ -13,7 +13,7 @@ import {
 import { type Ageing, weightOf } from '../../core/rank.ts'
 import { type Kin, kinOf, type Member } from './alike.ts'
 import { columnsOf } from './columns.ts'
-import type { Connection } from './connection.ts'
+import type { Connection, Facts } from './connection.ts'
 import type { Value } from './driver.ts'
 import { Log } from './entries.ts'
 import { Hand } from './hand.ts'
@@ -58,6 +58,7 @@ export class Session {
     room: [],
   }
   readonly hand: Hand
+  readonly facts: Facts
   /** What has been logged by the call in hand, if it wants to be told. */
   events: JobEvent[] = []
   tells = false
@@ -91,6 +92,7 @@ export class Session {
       connection.check()
     }
     this.state = holds ? kept.state : readState(connection)
+    this.facts = holds ? kept.facts : noFacts()
     this.hand = new Hand(connection, holds ? kept : undefined)
     this.#before = valuesOf(this.state)
     const wall = Math.floor(clock())
@@ -121,7 +123,8 @@ export class Session {
   }
 
   askOne<T>(name: StatementName, ...values: readonly Value[]): T | undefined {
-    return this.ask<T>(name, ...values)[0]
+    this.flush()
+    return this.connection.first(name, ...values)
   }
 
   /** A number that a statement counts, or an instant that it finds; undefined for none. */
@@ -362,7 +365,11 @@ export class Session {
 
   /** After the commit: jobs that run, and some that are ready, are what the next ones are about. */
   keep(): void {
-    this.connection.kept = { version: this.#version, state: this.state, ...this.hand.keep() }
+    const { state, facts } = this
+    // What there is may end; that there is none is true until somebody adds one.
+    if (facts.hasEdges) facts.hasEdges = undefined
+    if (facts.hasOutcomes) facts.hasOutcomes = undefined
+    this.connection.kept = { version: this.#version, state, facts, ...this.hand.keep() }
   }
 
   #writeTallies(): void {
@@ -375,6 +382,10 @@ export class Session {
     if (sums.length > FEW) this.run('addTallies', JSON.stringify(sums))
     else for (const [line, ...changes] of sums) this.run('addTally', ...changes, line as number)
   }
+}
+
+function noFacts(): Facts {
+  return { pools: new Map(), caps: undefined, hasEdges: undefined, hasOutcomes: undefined }
 }
 
 function zeros(): Counts {
