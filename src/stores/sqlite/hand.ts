@@ -27,6 +27,8 @@ export class Hand {
   /** Rows that this transaction has read, made or touched, and ids that it did not find. */
   readonly #seen = new Set<Row>()
   readonly #absent: string[] = []
+  /** From which id to which the file had none when the transaction began: what is new is in hand. */
+  #none: { readonly first: string; readonly last: string } | undefined
   /** Members of whom this transaction has made something. */
   readonly #members: Member[] = []
 
@@ -39,6 +41,7 @@ export class Hand {
   byId(id: string): Row | undefined {
     const known = this.#ids.get(id)
     if (known !== undefined) return known === null ? undefined : this.take(known)
+    if (this.#isBetween(id)) return undefined
     const found = this.#connection.first('byId', id)
     if (found !== undefined) return this.adopt(columnsOf(found))
     this.lack(id)
@@ -54,10 +57,10 @@ export class Hand {
 
   /** Reads several jobs at once, where one by one would be as many questions. */
   prepare(ids: readonly string[]): void {
-    const unknown = ids.filter((id) => !this.#ids.has(id))
+    const unknown = ids.filter((id) => !this.#ids.has(id) && !this.#isBetween(id))
     if (unknown.length < 2) return
+    if (this.#findNone(unknown)) return
     for (const id of unknown) this.lack(id)
-    if (this.#isClear(unknown)) return
     for (const found of this.#connection.all('byIds', JSON.stringify(unknown))) {
       this.adopt(columnsOf(found))
     }
@@ -67,15 +70,22 @@ export class Hand {
    * Whether no job has an id from the first of these to the last. Ids that ax makes up grow with
    * time: one question for a thousand new ones. Beyond ASCII, SQLite has an order of its own.
    */
-  #isClear(ids: readonly string[]): boolean {
-    if (ids.length < MANY_IDS) return false
+  #findNone(ids: readonly string[]): boolean {
+    if (ids.length < MANY_IDS || this.#none !== undefined) return false
     let [first, last] = [ids[0] as string, ids[0] as string]
     for (const id of ids) {
       if (!ASCII.test(id)) return false
       if (id < first) first = id
       if (id > last) last = id
     }
-    return this.#connection.first('idBetween', first, last) === undefined
+    if (this.#connection.first('idBetween', first, last) !== undefined) return false
+    this.#none = { first, last }
+    return true
+  }
+
+  /** Whether an id that is not in hand lies where the file had none. */
+  #isBetween(id: string): boolean {
+    return this.#none !== undefined && id >= this.#none.first && id <= this.#none.last
   }
 
   prepareSeqs(seqs: readonly number[]): void {
@@ -105,7 +115,7 @@ export class Hand {
   /** Whether there is no job by that id. */
   lacks(id: string): boolean {
     const known = this.#ids.get(id)
-    return known === null || (known === undefined && this.byId(id) === undefined)
+    return known === undefined ? this.byId(id) === undefined : known === null
   }
 
   adopt(columns: readonly unknown[]): Row {

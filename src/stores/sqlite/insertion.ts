@@ -31,7 +31,9 @@ export function insertGroups(
   groups: readonly InsertGroup[],
   needsNoRoom = false,
 ): InsertAnswer[] {
-  board.session.prepare(groups.flatMap(({ jobs }) => jobs.map(({ id }) => id)))
+  const ids: string[] = []
+  for (const { jobs } of groups) for (const { id } of jobs) ids.push(id)
+  board.session.prepare(ids)
   const arrivals = new Arrivals(board)
   const results = groups.map((group) => {
     if (arrivals.mayTake(group)) return arrivals.take(group)

@@ -329,12 +329,12 @@ export class Session {
   // What is written
 
   /** Writes everything in hand, so that the file can be asked about it. */
-  flush(): void {
+  flush(isLast = false): void {
     if (this.#dirty.size > 0) {
       this.#wrote = this.#writer.write(this.#dirty) || this.#wrote
       this.#dirty.clear()
     }
-    if (this.#tallies.size > 0) this.#writeTallies()
+    if (this.#tallies.size > 0) this.#writeTallies(isLast)
     for (const [priority, weight, count] of this.#weights.values()) {
       if (count !== 0) this.run('addWeight', priority, weight, count)
     }
@@ -343,7 +343,7 @@ export class Session {
 
   /** The end of the transaction, just before it is committed. */
   finish(): void {
-    this.flush()
+    this.flush(true)
     for (const line of this.#emptied) {
       this.run('dropLine', line)
       this.connection.forgetLines()
@@ -372,13 +372,15 @@ export class Session {
     this.connection.kept = { version: this.#version, state, facts, ...this.hand.keep() }
   }
 
-  #writeTallies(): void {
+  /** Only how many are queued is asked within a transaction. */
+  #writeTallies(isLast: boolean): void {
     const sums: number[][] = []
     for (const [line, counts] of this.#tallies) {
+      if (!isLast && counts.ready === 0 && counts.pending === 0) continue
+      this.#tallies.delete(line)
       const changes = STATUSES.map((status) => counts[status])
       if (changes.some((change) => change !== 0)) sums.push([line, ...changes])
     }
-    this.#tallies.clear()
     if (sums.length > FEW) this.run('addTallies', JSON.stringify(sums))
     else for (const [line, ...changes] of sums) this.run('addTally', ...changes, line as number)
   }
