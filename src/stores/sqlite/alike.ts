@@ -66,13 +66,18 @@ export function isBare(row: Row): boolean {
   )
 }
 
-export function isBareJob({ key, exclusive, flow, deps }: NewJob): boolean {
-  return key === undefined && exclusive === undefined && flow === undefined && deps.length === 0
+/** As many characters for SQLite as for JavaScript, and in the same order. */
+export const ASCII = /^[ -~]*$/
+
+export function isBareJob({ id, key, exclusive, flow, deps, payload }: NewJob): boolean {
+  const isFree = key === undefined && exclusive === undefined && flow === undefined
+  return isFree && deps.length === 0 && payload !== '' && ASCII.test(id)
 }
 
-/** Whether two new jobs that are bare differ in who they are only. */
+/** Whether two new jobs that are bare differ in who they are only, by names of one length. */
 export function areAlike(a: NewJob, b: NewJob): boolean {
   return (
+    a.id.length === b.id.length &&
     a.type === b.type &&
     a.terms === b.terms &&
     a.pool === b.pool &&

@@ -1,7 +1,7 @@
 // Owns the jobs in hand: those that a transaction has read or made, and those kept for the next.
 // May never be trusted once somebody else has written; see connection.ts.
 
-import { type Kin, type Member, memberOf, rowOfMember } from './alike.ts'
+import { ASCII, type Kin, type Member, memberOf, rowOfMember } from './alike.ts'
 import { columnsOf, readRow } from './columns.ts'
 import type { Connection, Kept } from './connection.ts'
 import type { Row } from './row.ts'
@@ -14,7 +14,6 @@ const MOST_KEPT = 1_000
 const MOST_TEXT = 1_000
 
 const MANY_IDS = 10
-const ASCII = /^[ -~]*$/
 
 function isSmall({ payload }: Row | Member, { error }: Row): boolean {
   return (payload?.length ?? 0) <= MOST_TEXT && error === undefined

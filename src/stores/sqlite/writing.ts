@@ -34,9 +34,9 @@ const WHOLE: Readonly<Record<Table | 'job', readonly (Value | undefined)[]>> = {
 /** The rows from one seq to another. */
 const WITHIN = 'WHERE seq BETWEEN ?1 AND ?2'
 
-/** Jobs by name, each with its payload. */
+/** A text for each job: its name, which is as long as any other, and its payload. */
 const ARRIVE = `INSERT INTO job (id, line, created_at, said, payload)
-  SELECT substr(key, 2), ?2, ?3, ?4, value FROM json_each(?1)`
+  SELECT substr(value, 1, ?5), ?2, ?3, ?4, nullif(substr(value, ?5 + 1), '') FROM json_each(?1)`
 
 /**
  * The first and the last seq of jobs, if those are all that there are between them, leases go up
@@ -104,24 +104,22 @@ export class Writer {
     this.#finish()
     const { line, createdAt } = row
     const said = saidOf(row)
-    let texts: Record<string, string | null> = {}
-    let [rows, text] = [0, 0]
+    const { length } = first.id
+    let texts: string[] = []
+    let text = 0
     const put = () => {
-      const statement = this.#connection.statement(ARRIVE)
-      statement.run(JSON.stringify(texts), line, createdAt, said)
-      texts = {}
-      rows = 0
+      this.#connection.statement(ARRIVE).run(JSON.stringify(texts), line, createdAt, said, length)
+      texts = []
       text = 0
     }
-    for (const { id, payload } of members) {
-      if (id === first.id) continue
-      // A letter goes before it: names that are numbers would come before all others.
-      texts[`i${id}`] = payload ?? null
-      rows += 1
-      text += id.length + (payload?.length ?? 0)
-      if (rows >= MOST_ROWS || text >= MOST_TEXT) put()
+    for (const member of members) {
+      if (member === first) continue
+      const each = member.payload === undefined ? member.id : member.id + member.payload
+      texts.push(each)
+      text += each.length
+      if (texts.length >= MOST_ROWS || text >= MOST_TEXT) put()
     }
-    if (rows > 0) put()
+    if (texts.length > 0) put()
     this.#copy('job', 'live', [line, null, ...values], first.seq, last.seq)
   }
 
