@@ -157,7 +157,6 @@ export class Connection implements Shared {
   forgetLines(): void {
     this.#lines.clear()
     this.#linesBy.clear()
-    this.likely = undefined
   }
 
   close(): void {
@@ -168,6 +167,7 @@ export class Connection implements Shared {
   /** A transaction was undone: numbers that it gave out may be given to others. */
   forget(): void {
     this.forgetLines()
+    this.likely = undefined
     this.#terms.clear()
     this.#termsAt = new WeakMap()
   }

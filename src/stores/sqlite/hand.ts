@@ -26,7 +26,7 @@ export class Hand {
   /** Rows that this transaction has read, made or touched, and ids that it did not find. */
   readonly #seen = new Set<Row>()
   readonly #absent: string[] = []
-  /** From which id to which the file had none when the transaction began: what is new is in hand. */
+  /** From which id to which there was none when the transaction began: what is new is in hand. */
   #none: { readonly first: string; readonly last: string } | undefined
   /** Members of whom this transaction has made something. */
   readonly #members: Member[] = []

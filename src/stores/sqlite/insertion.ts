@@ -60,7 +60,7 @@ export function insertGroups(
   })
 }
 
-/** New jobs of which nothing is asked but to be there: the first of many that are alike is placed. */
+/** New jobs of which no rule asks who they are: the first of many that are alike is placed. */
 class Arrivals {
   readonly #board: Board
   #first: NewJob | undefined

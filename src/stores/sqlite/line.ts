@@ -3,7 +3,7 @@
 
 import { isBare, type Kin, kinAsRead, type Member } from './alike.ts'
 import { AT, readRow } from './columns.ts'
-import type { Connection } from './connection.ts'
+import type { Connection, Likely } from './connection.ts'
 import type { Value } from './driver.ts'
 import type { Hand } from './hand.ts'
 import type { Row } from './row.ts'
@@ -38,8 +38,8 @@ export function readReady(
   hand: Hand,
   { suspect, line, rank, seq, limit }: Ask,
 ): readonly (Row | Member)[] {
-  const { likely } = connection
-  const values = likely?.line === line ? likely.values : NOTHING_LIKELY
+  const likely = likelyOn(connection, line)
+  const values = likely?.values ?? NOTHING_LIKELY
   const found = connection.first<Found>('ready', suspect, line, rank, seq, limit, ...values)
   if (found === undefined || found.seqs === null) return []
   const seqs = found.seqs.split(',')
@@ -68,6 +68,15 @@ export function readReady(
   })
 }
 
+/** What is likely of jobs of a line; nothing if its number has become that of another. */
+function likelyOn(connection: Connection, line: number): Likely | undefined {
+  const { likely } = connection
+  if (likely?.line !== line) return undefined
+  const { pool, type } = connection.lineOf(line)
+  const { row } = likely.kin
+  return row.pool === pool && row.type === type ? likely : undefined
+}
+
 function enrolled(
   hand: Hand,
   seq: number,
@@ -82,12 +91,12 @@ function enrolled(
 
 /** What a job has in common with those that are likely from now on; undefined if it is rare. */
 function asLikely(connection: Connection, columns: readonly Value[]): Kin | undefined {
-  const { likely } = connection
-  const line = columns[AT.line] as number
-  const isAgain =
-    likely?.line === line && COMPARED.every((column, at) => columns[column] === likely.values[at])
   if (!isCommon(columns)) return undefined
-  if (isAgain) return likely.kin
+  const line = columns[AT.line] as number
+  const likely = likelyOn(connection, line)
+  const isAgain = (found: Likely) =>
+    COMPARED.every((column, at) => columns[column] === found.values[at])
+  if (likely !== undefined && isAgain(likely)) return likely.kin
   const row = readRow(columns, connection)
   if (!isBare(row)) return undefined
   const kin = kinAsRead(row)

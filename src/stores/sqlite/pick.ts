@@ -278,7 +278,7 @@ interface Granted {
   readonly share: number
 }
 
-/** The queue whose first job is the next one. A job whose victim still holds its slot hides nobody. */
+/** The queue whose first job is next. One whose victim still holds its slot hides nobody. */
 function next(queues: readonly Queue[], call: Call): Queue | undefined {
   for (;;) {
     const best = bestOf(queues, call)
