@@ -3,9 +3,9 @@
 // May never hold a rule, nor a job of which a rule asks who it is, or who else there is.
 
 import type { Move, NewJob, StoredJob } from '../../core/job.ts'
-import { CHANGES, changingOf, tableOf } from './columns.ts'
+import { AT, CHANGES, changingOf, tableOf } from './columns.ts'
 import type { Value } from './driver.ts'
-import { type Row, type Table, viewOf } from './row.ts'
+import { optional, type Row, type Table, viewOf } from './row.ts'
 
 /** What they have in common. Nobody changes it: what becomes of them gives them another. */
 export interface Kin {
@@ -49,6 +49,27 @@ export function kinAsRead(row: Row): Kin {
 
 export function memberOf({ seq, id, payload, lease, result }: Row, kin: Kin): Member {
   return { seq, id, payload, kin, lease: lease?.number ?? 0, result, row: undefined }
+}
+
+/** Columns by which jobs differ that are alike. */
+const NAMES = new Set([AT.seq, AT.id, AT.payload, AT.lease])
+
+/** Whether two jobs, as they were read, are alike. */
+export function differInName(a: readonly unknown[], b: readonly unknown[]): boolean {
+  return a.every((value, at) => value === b[at] || NAMES.has(at))
+}
+
+/** One that was read with others. */
+export function memberIn(columns: readonly unknown[], kin: Kin): Member {
+  return {
+    seq: columns[AT.seq] as number,
+    id: columns[AT.id] as string,
+    payload: optional(columns[AT.payload]),
+    kin,
+    lease: (columns[AT.lease] as number | null) ?? 0,
+    result: undefined,
+    row: undefined,
+  }
 }
 
 /** No rule asks who it is: not for a key, a lane, a dependency, a slot in particular, a breaker. */

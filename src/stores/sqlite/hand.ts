@@ -1,8 +1,19 @@
 // Owns the jobs in hand: those that a transaction has read or made, and those kept for the next.
 // May never be trusted once somebody else has written; see connection.ts.
 
-import { ASCII, type Kin, type Member, memberOf, rowOfMember } from './alike.ts'
-import { columnsOf, readRow } from './columns.ts'
+import {
+  ASCII,
+  differInName,
+  isBare,
+  type Kin,
+  kinAsRead,
+  LEAST_ALIKE,
+  type Member,
+  memberIn,
+  memberOf,
+  rowOfMember,
+} from './alike.ts'
+import { AT, columnsOf, readRow } from './columns.ts'
 import type { Connection, Kept } from './connection.ts'
 import type { Row } from './row.ts'
 
@@ -60,9 +71,7 @@ export class Hand {
     if (unknown.length < 2) return
     if (this.#findNone(unknown)) return
     for (const id of unknown) this.lack(id)
-    for (const found of this.#connection.all('byIds', JSON.stringify(unknown))) {
-      this.adopt(columnsOf(found))
-    }
+    this.#adoptAll(this.#connection.all('byIds', JSON.stringify(unknown)))
   }
 
   /**
@@ -90,9 +99,7 @@ export class Hand {
   prepareSeqs(seqs: readonly number[]): void {
     const unknown = seqs.filter((seq) => !this.#rows.has(seq))
     if (unknown.length < 2) return
-    for (const found of this.#connection.all('bySeqs', JSON.stringify(unknown))) {
-      this.adopt(columnsOf(found))
-    }
+    this.#adoptAll(this.#connection.all('bySeqs', JSON.stringify(unknown)))
   }
 
   /** Whether a job is in hand: then reading it costs nothing. */
@@ -123,6 +130,24 @@ export class Hand {
     const row = readRow(columns, this.#connection)
     this.hold(row)
     return row
+  }
+
+  /** Many of them at once: those that follow each other and are alike are members. */
+  #adoptAll(found: readonly unknown[]): void {
+    const all = found.map(columnsOf)
+    for (let at = 0; at < all.length; ) {
+      const first = all[at] as readonly unknown[]
+      let end = at + 1
+      while (end < all.length && differInName(first, all[end] as readonly unknown[])) end += 1
+      const isMany = end - at >= LEAST_ALIKE && first[AT.result] === null
+      const row = isMany ? readRow(first, this.#connection) : undefined
+      const kin = row !== undefined && isBare(row) ? kinAsRead(row) : undefined
+      for (; at < end; at += 1) {
+        const columns = all[at] as readonly unknown[]
+        if (kin === undefined || this.#rows.has(columns[AT.seq] as number)) this.adopt(columns)
+        else this.enrol(memberIn(columns, kin))
+      }
+    }
   }
 
   /** As a row: one of many is no longer one of them. */
@@ -157,15 +182,14 @@ export class Hand {
   /** A row becomes one of many: nobody may change it any more. */
   join(row: Row, kin: Kin): Member {
     this.#seen.delete(row)
-    const member = memberOf(row, kin)
-    this.enrol(member)
-    return member
+    return this.enrol(memberOf(row, kin))
   }
 
-  enrol(member: Member): void {
+  enrol(member: Member): Member {
     this.#rows.set(member.seq, member)
     this.#ids.set(member.id, member)
     this.#members.push(member)
+    return member
   }
 
   /** Something was made of them. */

@@ -1,7 +1,7 @@
 // Owns how the ready jobs of a line are read: many that are alike as one text for each column.
 // May never take two for alike of which any column differs but seq, id and payload.
 
-import { isBare, type Kin, kinAsRead, type Member } from './alike.ts'
+import { isBare, type Kin, kinAsRead, type Member, memberIn } from './alike.ts'
 import { AT, readRow } from './columns.ts'
 import type { Connection, Likely } from './connection.ts'
 import type { Value } from './driver.ts'
@@ -47,24 +47,31 @@ export function readReady(
     return text.split(BETWEEN)
   }) as [string[], string[], string[]]
   const isClear = [ids, payloads, rests].every(({ length }) => length === seqs.length)
-  if (!isClear) return seqs.map((each) => hand.bySeq(Number(each)) as Row)
-  let kin = likely?.kin
-  return seqs.map((each, at) => {
+  if (!isClear) hand.prepareSeqs(seqs.map(Number))
+  return seqs.map((text, at): Row | Member => {
+    const each = Number(text)
     const rest = rests[at] as string
-    const known = hand.known(Number(each))
+    const known = hand.known(each)
     if (known !== undefined) return known
+    if (!isClear) return hand.bySeq(each) as Row
     if (rest === '') {
       const payload = payloads[at] === '' ? undefined : payloads[at]
-      return enrolled(hand, Number(each), ids[at] as string, payload, kin as Kin)
+      const [id, { kin }] = [ids[at] as string, likely as Likely]
+      return hand.enrol({
+        seq: each,
+        id,
+        payload,
+        kin,
+        lease: 0,
+        result: undefined,
+        row: undefined,
+      })
     }
     // Too long to be read beside others.
-    if (!rest.startsWith('[')) return hand.bySeq(Number(each)) as Row
+    if (!rest.startsWith('[')) return hand.bySeq(each) as Row
     const columns = JSON.parse(rest) as readonly Value[]
-    const likely = asLikely(connection, columns)
-    if (likely === undefined) return hand.adopt(columns)
-    kin = likely
-    const payload = columns[AT.payload] ?? undefined
-    return enrolled(hand, Number(each), ids[at] as string, payload as string | undefined, kin)
+    const kin = asLikely(connection, columns)
+    return kin === undefined ? hand.adopt(columns) : hand.enrol(memberIn(columns, kin))
   })
 }
 
@@ -75,18 +82,6 @@ function likelyOn(connection: Connection, line: number): Likely | undefined {
   const { pool, type } = connection.lineOf(line)
   const { row } = likely.kin
   return row.pool === pool && row.type === type ? likely : undefined
-}
-
-function enrolled(
-  hand: Hand,
-  seq: number,
-  id: string,
-  payload: string | undefined,
-  kin: Kin,
-): Member {
-  const member: Member = { seq, id, payload, kin, lease: 0, result: undefined, row: undefined }
-  hand.enrol(member)
-  return member
 }
 
 /** What a job has in common with those that are likely from now on; undefined if it is rare. */
