@@ -153,6 +153,7 @@ export class Hand {
   /** As a row: one of many is no longer one of them. */
   take(known: Row | Member): Row {
     if (!('kin' in known)) return known
+    if (known.row !== undefined) return known.row
     const row = rowOfMember(known)
     known.row = row
     this.hold(row)
