@@ -59,6 +59,7 @@ function watched(db: Database): Database {
 function watchedStatement(sql: string, statement: Statement): Statement {
   return {
     all: (...values) => statement.all(...values),
+    get: (...values) => statement.get(...values),
     run: (...values) => {
       hooks.before(sql, values)
       const answer = statement.run(...values)

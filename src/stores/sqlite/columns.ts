@@ -125,13 +125,17 @@ function packed(changing: readonly string[]): string {
   return `json_array(${all.join(', ')})`
 }
 
-/** The same, or the seq alone of a job whose texts are long: then many fit into one text. */
-export const SHORT = `CASE WHEN length(job.said) + ifnull(length(job.payload), 0)
-  + ifnull(length(live.error), 0) < 10000 THEN ${PACKED.live} ELSE live.seq END`
+/** Bytes of a text that is not read beside others. */
+export const LONG = 10_000
+
+/** A job whose texts are short enough for many of them to fit into one text. */
+export const IS_SHORT = `octet_length(job.said) + ifnull(octet_length(job.payload), 0)
+  + ifnull(octet_length(live.error), 0) < ${LONG}`
 
 type Column = (typeof FIXED | typeof LIVE_ALONE | typeof SHARED)[number]
 
-const AT = Object.fromEntries(COLUMNS.map((column, at) => [column, at])) as Readonly<
+/** The place of each column in a row that was read. */
+export const AT = Object.fromEntries(COLUMNS.map((column, at) => [column, at])) as Readonly<
   Record<Column, number>
 >
 

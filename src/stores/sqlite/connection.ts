@@ -2,6 +2,7 @@
 // May never outlive its file; and forgets what it has learnt when a transaction is undone.
 
 import type { Terms } from '../../core/job.ts'
+import type { Kin, Member } from './alike.ts'
 import type { Shared } from './columns.ts'
 import type { Database, Statement, Value } from './driver.ts'
 import { ITS_OWN, packTerms, unpackTerms } from './figures.ts'
@@ -14,14 +15,44 @@ export interface Kept {
   /** What `PRAGMA data_version` said. */
   readonly version: number
   readonly state: State
-  readonly rows: Map<number, Row>
-  readonly ids: Map<string, Row | null>
+  readonly rows: Map<number, Row | Member>
+  readonly ids: Map<string, Row | Member | null>
+  readonly facts: Facts
+}
+
+/** What was found of small tables: whoever writes to one takes it out of here. */
+export interface Facts {
+  /** Of pools that have no breaker. */
+  readonly pools: Map<string, PoolColumns>
+  /** Types with a cap over all pools. */
+  caps: ReadonlyMap<string, number> | undefined
+  hasEdges: boolean | undefined
+  hasOutcomes: boolean | undefined
+}
+
+/** A row of `pool`. */
+export interface PoolColumns {
+  readonly pool: string
+  readonly start: string
+  readonly operator: string
+  readonly tat: number
+  readonly breaker: string | null
+  readonly wanted: number | null
+  readonly told: number
 }
 
 /** All jobs of one type in one pool. */
 export interface Line {
   readonly pool: string
   readonly type: string
+}
+
+/** What ready jobs that were read last had in common: the next ones say only if they differ. */
+export interface Likely {
+  readonly line: number
+  /** What is asked of the columns that `ready` compares. */
+  readonly values: readonly Value[]
+  readonly kin: Kin
 }
 
 /** Terms that jobs share: as many as there are types, and some more. */
@@ -36,6 +67,7 @@ export class Connection implements Shared {
   kept: Kept | undefined
   /** Throws if a later version of ax has taken the file over. */
   check: () => void = () => {}
+  likely: Likely | undefined
   readonly #statements = new Map<string, Statement>()
   readonly #lines = new Map<number, Line>()
   readonly #linesBy = new Map<string, number>()
@@ -52,7 +84,7 @@ export class Connection implements Shared {
   }
 
   first<T>(name: StatementName, ...values: readonly Value[]): T | undefined {
-    return this.statement(SQL[name]).all(...values)[0] as T | undefined
+    return this.statement(SQL[name]).get(...values) as T | undefined
   }
 
   run(name: StatementName, ...values: readonly Value[]): void {
@@ -135,6 +167,7 @@ export class Connection implements Shared {
   /** A transaction was undone: numbers that it gave out may be given to others. */
   forget(): void {
     this.forgetLines()
+    this.likely = undefined
     this.#terms.clear()
     this.#termsAt = new WeakMap()
   }

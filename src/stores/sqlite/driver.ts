@@ -15,6 +15,8 @@ export type Columns = Readonly<Record<string, unknown>>
 
 export interface Statement {
   run(...values: readonly Value[]): unknown
+  /** The first row; undefined where there is none. */
+  get(...values: readonly Value[]): unknown
   all(...values: readonly Value[]): readonly unknown[]
 }
 
@@ -85,8 +87,28 @@ async function libsqlLibrary(): Promise<Library | null> {
   const name = 'libsql'
   const found = await import(name).catch(() => null)
   if (found === null) return null
-  const { default: Connection } = found as { readonly default: new (file: string) => Database }
-  return { open: (file) => new Connection(file) }
+  const { default: Connection } = found as { readonly default: new (file: string) => Libsql }
+  return { open: (file) => straight(new Connection(file)) }
+}
+
+interface Libsql extends Omit<Database, 'prepare'> {
+  prepare(sql: string): Readonly<Record<keyof Statement, (values: readonly Value[]) => unknown>>
+}
+
+/** libsql flattens values that come one by one, which takes it longer than to bind them. */
+function straight(db: Libsql): Database {
+  return {
+    prepare: (sql) => {
+      const statement = db.prepare(sql)
+      return {
+        run: (...values) => statement.run(values),
+        get: (...values) => statement.get(values),
+        all: (...values) => statement.all(values) as readonly unknown[],
+      }
+    },
+    exec: (sql) => db.exec(sql),
+    close: () => db.close(),
+  }
 }
 
 function refuse(): never {

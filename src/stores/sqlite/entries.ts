@@ -32,32 +32,53 @@ interface Run {
   readonly attempts: number[]
 }
 
-/** The rows for the entries of one transaction: all of one instant, in order of their numbers. */
-export function entriesOf(events: readonly JobEvent[]): readonly Batch[] {
-  const batches: Batch[] = []
-  for (let start = 0; start < events.length; start += MOST) {
-    const some = start === 0 && events.length <= MOST ? events : events.slice(start, start + MOST)
-    const first = some[0] as JobEvent
-    const last = some.at(-1) as JobEvent
-    const entries = JSON.stringify(runsOf(some))
-    batches.push({ first: first.seq, last: last.seq, at: first.at, entries })
-  }
-  return batches
-}
+/** The entries of one transaction: all of one instant, in order of their numbers. */
+export class Log {
+  #runs: Run[] = []
+  #count = 0
+  #full: Batch[] = []
 
-function runsOf(events: readonly JobEvent[]): readonly Run[] {
-  const runs: Run[] = []
-  let run: Run | undefined
-  for (const event of events) {
+  add(event: JobEvent): void {
+    let run = this.#runs.at(-1)
     if (run === undefined || !continues(run, event)) {
       const { seq, at: _, job: __, attempt: ___, ...same } = event
       run = { first: seq, ...same, jobs: [], attempts: [] }
-      runs.push(run)
+      this.#runs.push(run)
     }
     run.jobs.push(event.job)
     run.attempts.push(event.attempt)
+    this.#count += 1
+    if (this.#count === MOST) this.#close(event.at)
   }
-  return runs
+
+  /** The same of another job. */
+  again(event: JobEvent, job: string, seq: number): void {
+    const run = this.#runs.at(-1)
+    if (run === undefined || !continues(run, event)) {
+      this.add({ ...event, job, seq })
+      return
+    }
+    run.jobs.push(job)
+    run.attempts.push(event.attempt)
+    this.#count += 1
+    if (this.#count === MOST) this.#close(event.at)
+  }
+
+  /** The rows for them. Afterwards there are none. */
+  take(at: number): readonly Batch[] {
+    if (this.#count > 0) this.#close(at)
+    const batches = this.#full
+    this.#full = []
+    return batches
+  }
+
+  #close(at: number): void {
+    const { first } = this.#runs[0] as Run
+    const entries = JSON.stringify(this.#runs)
+    this.#full.push({ first, last: first + this.#count - 1, at, entries })
+    this.#runs = []
+    this.#count = 0
+  }
 }
 
 function continues(run: Run, event: JobEvent): boolean {

@@ -37,8 +37,6 @@ export interface Survey {
 
 export class Graph {
   readonly #session: Session
-  #hasOutcomes: boolean | undefined
-  #hasEdges: boolean | undefined
 
   constructor(session: Session) {
     this.#session = session
@@ -51,24 +49,27 @@ export class Graph {
 
   /** Whether anybody has still to be told of an end of this job. */
   isWaitedFor(id: string): boolean {
-    this.#hasEdges ??= this.#session.first('anyEdge') !== undefined
-    return this.#hasEdges && this.#session.first('anyOpenEdge', id) !== undefined
+    const { facts } = this.#session
+    facts.hasEdges ??= this.#session.first('anyEdge') !== undefined
+    return facts.hasEdges && this.#session.first('anyOpenEdge', id) !== undefined
   }
 
   /** How a job that has been forgotten ended, as long as that is remembered. */
   outcomeOf(id: string): JobStatus | undefined {
-    if (!this.#remembers()) return undefined
+    if (!this.remembers()) return undefined
     return this.#session.first<{ status: JobStatus }>('outcome', id, this.#session.now)?.status
   }
 
   /** A new job by an id that was another's: the old outcome no longer counts. */
   adopt(row: Row): void {
-    if (this.#remembers()) this.#session.run('removeOutcome', row.id)
+    if (this.remembers()) this.#session.run('removeOutcome', row.id)
   }
 
-  #remembers(): boolean {
-    this.#hasOutcomes ??= this.#session.first('anyOutcome') !== undefined
-    return this.#hasOutcomes
+  /** Whether the outcome of any job that has been forgotten is remembered. */
+  remembers(): boolean {
+    const { facts } = this.#session
+    facts.hasOutcomes ??= this.#session.first('anyOutcome') !== undefined
+    return facts.hasOutcomes
   }
 
   /** Whether a new job would have to wait for others. `group`: the ids that are new with it. */
@@ -89,7 +90,7 @@ export class Graph {
       return { place, dep: id, on_end: Number(on === 'end'), state: 'open' }
     })
     const survey = this.#surveyOf(row, edges)
-    this.#hasEdges = true
+    this.#session.facts.hasEdges = true
     for (const { place, dep, on_end } of edges) {
       const state = survey.states[place] as EdgeState
       this.#session.run('addEdge', row.seq, place, dep, on_end, state)
@@ -195,7 +196,7 @@ export class Graph {
     this.#session.run('cutEdges', row.id)
     if (keepMs > 0) {
       this.#session.run('setOutcome', row.id, row.status, readable(this.#session.now + keepMs))
-      this.#hasOutcomes = true
+      this.#session.facts.hasOutcomes = true
     }
     return free
   }

@@ -3,9 +3,10 @@
 
 import type { NewJob, StoredJob } from '../../core/job.ts'
 import type { InsertAnswer, InsertGroup, Refusal } from '../../store/store.ts'
+import { areAlike, isBareJob, type Member, viewOfMember } from './alike.ts'
 import type { Board } from './board.ts'
 import { refuseForRoom } from './room.ts'
-import { type Row, rowOf, viewOf } from './row.ts'
+import { optional, type Row, rowOf, viewOf } from './row.ts'
 import { moveOn, stands } from './timetable.ts'
 
 /** What is to become of a group: who is new, who was there, and the keys that it takes. */
@@ -22,6 +23,7 @@ interface Plan {
 type Result =
   | Exclude<InsertAnswer, { status: 'done' }>
   | { readonly status: 'done'; readonly jobs: readonly { added: boolean; row: Row }[] }
+  | { readonly status: 'added'; readonly members: readonly Member[] }
 
 /** All groups, one by one; then how each job is after that. */
 export function insertGroups(
@@ -29,8 +31,16 @@ export function insertGroups(
   groups: readonly InsertGroup[],
   needsNoRoom = false,
 ): InsertAnswer[] {
-  board.session.prepare(groups.flatMap(({ jobs }) => jobs.map(({ id }) => id)))
-  const results = groups.map((group) => insertOne(board, group, needsNoRoom))
+  const ids: string[] = []
+  for (const { jobs } of groups) for (const { id } of jobs) ids.push(id)
+  board.session.prepare(ids)
+  const arrivals = new Arrivals(board)
+  const results = groups.map((group) => {
+    if (arrivals.mayTake(group)) return arrivals.take(group)
+    arrivals.end()
+    return insertOne(board, group, needsNoRoom)
+  })
+  arrivals.end()
   const views = new Map<Row, StoredJob>()
   const view = (row: Row) => {
     const known = views.get(row) ?? viewOf(row)
@@ -38,12 +48,65 @@ export function insertGroups(
     return known
   }
   return results.map((result) => {
+    if (result.status === 'added') {
+      const jobs = result.members.map((each) => ({ added: true, job: viewOfMember(each) }))
+      return { status: 'done', jobs }
+    }
     if (result.status !== 'done') return result
     return {
       status: 'done',
       jobs: result.jobs.map(({ added, row }) => ({ added, job: view(row) })),
     }
   })
+}
+
+/** New jobs of which no rule asks who they are: the first of many that are alike is placed. */
+class Arrivals {
+  readonly #board: Board
+  #first: NewJob | undefined
+  #members: Member[] = []
+
+  constructor(board: Board) {
+    this.#board = board
+  }
+
+  /** Whether no job of a group can be refused, is there already, or touches any other. */
+  mayTake({ jobs, fence, tick }: InsertGroup): boolean {
+    const { session, graph } = this.#board
+    if (fence !== undefined || tick !== undefined || session.state.bounds > 0) return false
+    if (!jobs.every((job) => isBareJob(job) && session.hand.lacks(job.id))) return false
+    if (jobs.length > 1 && new Set(jobs.map(({ id }) => id)).size < jobs.length) return false
+    return !graph.remembers()
+  }
+
+  take({ jobs }: InsertGroup): Result {
+    return { status: 'added', members: jobs.map((job) => this.#place(job)) }
+  }
+
+  #place(job: NewJob): Member {
+    const { session } = this.#board
+    const [first] = this.#members
+    if (first !== undefined && areAlike(this.#first as NewJob, job)) {
+      const member = session.follow(first.kin, job.id, optional(job.payload))
+      this.#members.push(member)
+      return member
+    }
+    this.end()
+    const row = newRow(this.#board, job)
+    session.introduce(row)
+    this.#board.begin(row)
+    const member = session.precede(row)
+    this.#first = job
+    this.#members = [member]
+    return member
+  }
+
+  /** Before anything else is asked: those that have come are written. */
+  end(): void {
+    const [first] = this.#members
+    if (first !== undefined) this.#board.session.arrived(first.kin, this.#members)
+    this.#members = []
+  }
 }
 
 function insertOne(board: Board, group: InsertGroup, needsNoRoom: boolean): Result {

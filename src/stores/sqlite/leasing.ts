@@ -12,6 +12,7 @@ import type {
   OverdueAnswer,
   OverdueAsk,
 } from '../../store/store.ts'
+import { type Member, viewOfMember } from './alike.ts'
 import type { Board } from './board.ts'
 import { giveBack } from './moves.ts'
 import { type Call, type Head, headsOf, Queue, Slots, suspectHolders, takeFrom } from './pick.ts'
@@ -26,7 +27,7 @@ export function lease(board: Board, ask: LeaseAsk): LeaseAnswer {
   const { session } = board
   const anyPending = session.askOne('anyPending') !== undefined
   if (anyPending) promote(board)
-  const jobs: Row[] = []
+  const jobs: (Row | Member)[] = []
   const heads = headsOf(session, ask.types)
   const byPool = new Map<string, Head[]>()
   for (const head of heads) {
@@ -47,6 +48,10 @@ export function lease(board: Board, ask: LeaseAsk): LeaseAnswer {
       grant(board, row, ask, pass)
       jobs.push(row)
     },
+    repeat: (before, row, others) => {
+      jobs[jobs.length - 1] = session.repeat(before, row, others)
+      for (const member of others) jobs.push(member)
+    },
   }
   for (const name of [...byPool.keys()].sort((a, b) => (a < b ? -1 : 1))) {
     if (call.left <= 0) break
@@ -57,15 +62,19 @@ export function lease(board: Board, ask: LeaseAsk): LeaseAnswer {
   }
   // A lease sends nobody to wait for a time.
   const nextAt = anyPending ? nextOut(board) : NEVER
-  return { jobs: jobs.map(viewOf), nextAt: Math.min(call.nextAt, nextAt) }
+  const views = jobs.map((job) => ('kin' in job ? viewOfMember(job) : viewOf(job)))
+  return { jobs: views, nextAt: Math.min(call.nextAt, nextAt) }
 }
 
 const NO_CAPS: ReadonlyMap<string, number> = new Map()
 const NO_SLOTS = new Slots([])
 
 function capsOf(session: Session): ReadonlyMap<string, number> {
+  const { facts } = session
+  if (facts.caps !== undefined) return facts.caps
   const caps = session.all<{ type: string; concurrency: number }>('caps')
-  return caps.length === 0 ? NO_CAPS : new Map(caps.map((cap) => [cap.type, cap.concurrency]))
+  facts.caps = new Map(caps.map((cap) => [cap.type, cap.concurrency]))
+  return facts.caps
 }
 
 function grant(board: Board, row: Row, ask: LeaseAsk, pass: number): void {

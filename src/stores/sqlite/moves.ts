@@ -6,12 +6,14 @@ import { isDoomed } from '../../core/quorum.ts'
 import { isLegal } from '../../core/steps.ts'
 import { LIMITS } from '../../store/limits.ts'
 import type { Moved } from '../../store/store.ts'
+import { doAlike, LEAST_ALIKE, type Member, viewOfMember } from './alike.ts'
 import type { Board } from './board.ts'
 import { type Row, viewOf } from './row.ts'
 
 /** What became of a move; the job in it is read when the whole call is over. */
 type Result =
   | { readonly status: 'moved' | 'stale'; readonly row: Row }
+  | { readonly status: 'moved'; readonly member: Member }
   | Extract<Moved, { status: 'stale' }>
   | { readonly status: 'refused'; readonly row: Row; readonly why: RefusedWhy }
 
@@ -20,11 +22,20 @@ type RefusedWhy = Extract<Moved, { status: 'refused' }>['why']
 /** All moves of a call; then what follows for others; then how each job is after that. */
 export function applyMoves(board: Board, moves: readonly Move[]): readonly Moved[] {
   board.session.prepare(moves.map(({ id }) => id))
-  const results = moves.map((move) => moveOne(board, move))
+  const results: Result[] = []
+  while (results.length < moves.length) {
+    const members = alikeAt(board, moves, results.length)
+    if (members.length < LEAST_ALIKE) {
+      results.push(moveOne(board, moves[results.length] as Move))
+    } else moveAlike(board, moves, members, results)
+  }
   for (const result of results) {
-    if (result.status === 'moved') follow(board, result.row)
+    if (result.status !== 'moved') continue
+    if ('row' in result) follow(board, result.row)
+    else if (board.graph.isWaitedFor(result.member.id)) followMember(board, result.member)
   }
   return results.map((result): Moved => {
+    if ('member' in result) return { status: 'moved', job: viewOfMember(result.member) }
     if (!('row' in result)) return result
     const job: StoredJob = viewOf(result.row)
     if (result.status === 'refused') return { status: 'refused', job, why: result.why }
@@ -51,6 +62,53 @@ function isExpected(board: Board, row: Row, { expect, step }: Move): boolean {
   }
   if (row.seq !== expect.seq || row.rev !== expect.rev) return false
   return !expect.overdue || (row.deadline > 0 && row.deadline <= board.now)
+}
+
+/** Those that are alike, and succeed alike, from here on. */
+function alikeAt({ session }: Board, moves: readonly Move[], at: number): readonly Member[] {
+  const first = moves[at] as Move
+  const kin = session.hand.member(first.id)?.kin
+  if (first.to !== 'success' || kin?.row.status !== 'running') return NOBODY
+  const members = new Set<Member>()
+  for (let place = at; place < moves.length; place += 1) {
+    const move = moves[place] as Move
+    const member = session.hand.member(move.id)
+    if (member?.kin !== kin || members.has(member) || !doAlike(first, move)) break
+    if (!('lease' in move.expect) || move.expect.lease !== member.lease) break
+    members.add(member)
+  }
+  return [...members]
+}
+
+const NOBODY: readonly Member[] = Object.freeze([])
+
+/** Moves the first of them. What became of it becomes of the others. */
+function moveAlike(
+  board: Board,
+  moves: readonly Move[],
+  members: readonly Member[],
+  results: Result[],
+): void {
+  const { session } = board
+  const at = results.length
+  const [first, ...others] = members as readonly [Member, ...Member[]]
+  const before = first.kin
+  const result = moveOne(board, moves[at] as Move)
+  results.push(result)
+  if (result.status !== 'moved' || !('row' in result)) return
+  for (const [place, member] of others.entries()) {
+    const { result: said } = moves[at + 1 + place] as Move
+    member.result = typeof said === 'string' ? said : undefined
+    session.signs.ended.push(member.id)
+  }
+  results[at] = { status: 'moved', member: session.repeat(before, result.row, others) }
+  for (const member of others) results.push({ status: 'moved', member })
+}
+
+/** As `follow`: nobody who is alike has a lane. */
+function followMember(board: Board, { id, seq }: Member): void {
+  const row = board.session.byId(id)
+  if (row?.seq === seq) follow(board, row)
 }
 
 /** Dependents are told, the lane goes on. */

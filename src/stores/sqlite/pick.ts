@@ -8,8 +8,10 @@ import { victimOf } from '../../core/preempt.ts'
 import { isBefore } from '../../core/rank.ts'
 import { isUrgent, raiseOf, shareOf } from '../../core/settings.ts'
 import { isSuspect } from '../../core/suspect.ts'
+import { type Kin, LEAST_ALIKE, type Member } from './alike.ts'
 import type { Board } from './board.ts'
 import type { Line } from './connection.ts'
+import type { Ask } from './line.ts'
 import type { Pool } from './pools.ts'
 import type { Row } from './row.ts'
 import type { Session } from './session.ts'
@@ -75,6 +77,8 @@ export interface Call {
   nextAt: number
   /** Grants a ready job; `pass` is -1 where there is no breaker. */
   grant(row: Row, pass: number): void
+  /** Grants others that are as this one was, just granted: what became of it becomes of them. */
+  repeat(before: Kin, row: Row, others: readonly Member[]): void
 }
 
 /** Who has a suspect; nobody is asked as long as none is ready. */
@@ -108,9 +112,11 @@ export class Queue {
   readonly #chunk: number
   readonly #isInHand: boolean
   #head: Pick<Head, 'rank' | 'seq'> | undefined
-  #rows: readonly Row[] = []
+  #jobs: readonly (Row | Member)[] = []
   #at = 0
   #isDone = false
+  /** Where the next chunk begins. */
+  #after: Pick<Head, 'rank' | 'seq'> = { rank: -(2 ** 53), seq: 0 }
 
   constructor(session: Session, head: Head, chunk: number) {
     this.type = head.type
@@ -118,42 +124,82 @@ export class Queue {
     this.#session = session
     this.#line = head.line
     this.#chunk = head.suspect === 1 ? 1 : chunk
-    this.#isInHand = session.has(head.seq)
+    this.#isInHand = session.hand.has(head.seq)
     this.#head = head
   }
 
   /** Where its first job stands: known without reading it. */
   head(): Pick<Head, 'rank' | 'seq'> | undefined {
-    return this.#head ?? this.peek()
+    if (this.#head !== undefined) return this.#head
+    const job = this.#first()
+    return job === undefined ? undefined : this.#placeOf(job)
   }
 
   peek(): Row | undefined {
     this.#head = undefined
-    if (this.#at === this.#rows.length && !this.#isDone) this.#read()
-    return this.#rows[this.#at]
+    const job = this.#first()
+    return job === undefined ? undefined : this.#session.hand.take(job)
+  }
+
+  #first(): Row | Member | undefined {
+    if (this.#at === this.#jobs.length && !this.#isDone) this.#read()
+    return this.#jobs[this.#at]
   }
 
   shift(): void {
     this.#at += 1
   }
 
+  /** What the first job has in common with others that are alike, if it has. */
+  kin(): Kin | undefined {
+    const job = this.#first()
+    return job !== undefined && 'kin' in job ? job.kin : undefined
+  }
+
+  /** Takes those that come next and are alike, at most so many. */
+  shiftAlike(kin: Kin, most: number, isNext: (member: Member) => boolean): readonly Member[] {
+    const members: Member[] = []
+    while (members.length < most) {
+      const job = this.#jobs[this.#at + members.length]
+      if (job === undefined || !('kin' in job) || job.kin !== kin) break
+      if (job.row !== undefined || !isNext(job)) break
+      members.push(job)
+    }
+    if (members.length < LEAST_ALIKE) return NOBODY
+    this.#at += members.length
+    return members
+  }
+
   /** Jobs that this process has just added, most of all, need not be read: only their order. */
-  #inHand(ask: readonly number[]): readonly Row[] {
-    const found = this.#session.ask<{ seqs: string }>('readySeqs', ...ask)
+  #inHand(ask: Ask): readonly (Row | Member)[] {
+    const { suspect, line, rank, seq, limit } = ask
+    const session = this.#session
+    const found = session.ask<{ seqs: string }>('readySeqs', suspect, line, rank, seq, limit)
     const seqs = JSON.parse(found[0]?.seqs ?? '[]') as number[]
-    this.#session.prepareSeqs(seqs)
-    return seqs.map((seq) => this.#session.bySeq(seq) as Row)
+    session.prepareSeqs(seqs)
+    return seqs.map((each) => session.hand.known(each) ?? (session.bySeq(each) as Row))
   }
 
   #read(): void {
-    const last = this.#rows.at(-1)
-    const after = [last?.rank ?? -(2 ** 53), last?.seq ?? 0]
-    const ask = [this.suspect, this.#line, ...after, this.#chunk]
-    this.#rows = this.#isInHand ? this.#inHand(ask) : this.#session.readyRows(...ask)
+    const last = this.#jobs.at(-1)
+    if (last !== undefined) this.#after = this.#placeOf(last)
+    const ask = {
+      suspect: this.suspect,
+      line: this.#line,
+      ...this.#after,
+      limit: this.#chunk,
+    }
+    this.#jobs = this.#isInHand ? this.#inHand(ask) : this.#session.ready(ask)
     this.#at = 0
-    this.#isDone = this.#rows.length < this.#chunk
+    this.#isDone = this.#jobs.length < this.#chunk
+  }
+
+  #placeOf(job: Row | Member): Pick<Head, 'rank' | 'seq'> {
+    return { rank: 'kin' in job ? job.kin.row.rank : job.rank, seq: job.seq }
   }
 }
+
+const NOBODY: readonly Member[] = Object.freeze([])
 
 /** Grants the best of a pool that may start. */
 export function takeFrom(pool: Pool, queues: readonly Queue[], call: Call): void {
@@ -162,6 +208,7 @@ export function takeFrom(pool: Pool, queues: readonly Queue[], call: Call): void
   let isChanged = false
   while (call.left > 0 && mayHaveRoom(pool, call)) {
     const queue = next(queues, call)
+    const kin = queue?.kin()
     const row = queue?.peek()
     if (queue === undefined || row === undefined) break
     const { cap, share } = limitsFor(row, pool, call)
@@ -184,6 +231,9 @@ export function takeFrom(pool: Pool, queues: readonly Queue[], call: Call): void
     call.hasSuspect ||= isSuspect(row)
     call.grant(row, pool.breaker?.admit(board.now) ?? -1)
     slots.add({ holder: call.holder, pool: pool.name, type: row.type }, 1)
+    if (kin === undefined || isChanged) continue
+    const others = queues.filter((each) => each !== queue)
+    takeAlike(pool, queue, others, call, { kin, row, cap, share })
   }
   if (isChanged) call.board.pools.save(pool)
 }
@@ -194,27 +244,67 @@ function mayHaveRoom({ name, rules }: Pool, { slots, holder }: Call): boolean {
   return slots.ofPool(name) < rules.concurrency && slots.ofShare(name, holder) < shareOf(rules)
 }
 
-/**
- * The queue whose first job is the next one. A type that is at its cap, a job whose victim still
- * holds its slot, and suspects while the worker has one, are passed over: they hide nobody.
- */
-function next(queues: readonly Queue[], { caps, slots, hasSuspect }: Call): Queue | undefined {
+/** Grants those that come next in the same queue and are alike, as far as there is room. */
+function takeAlike(
+  pool: Pool,
+  queue: Queue,
+  others: readonly Queue[],
+  call: Call,
+  { kin, row, cap, share }: Granted,
+): void {
+  const { slots, holder } = call
+  const most = Math.min(
+    call.left,
+    cap - slots.ofPool(pool.name),
+    share - slots.ofShare(pool.name, holder),
+    (call.caps.get(queue.type) ?? Number.POSITIVE_INFINITY) - slots.ofType(queue.type),
+  )
+  const rival = bestOf(others, call)?.head()
+  const { rank } = kin.row
+  const members = queue.shiftAlike(kin, most, ({ seq }) => {
+    return rival === undefined || isBefore(rank, seq, rival.rank, rival.seq)
+  })
+  if (members.length === 0) return
+  call.left -= members.length
+  call.repeat(kin, row, members)
+  slots.add({ holder, pool: pool.name, type: queue.type }, members.length)
+}
+
+/** What was just granted: what it had in common with others, and for how many there is room. */
+interface Granted {
+  readonly kin: Kin
+  readonly row: Row
+  readonly cap: number
+  readonly share: number
+}
+
+/** The queue whose first job is next. One whose victim still holds its slot hides nobody. */
+function next(queues: readonly Queue[], call: Call): Queue | undefined {
   for (;;) {
-    let best: Queue | undefined
-    let first: Pick<Head, 'rank' | 'seq'> | undefined
-    for (const queue of queues) {
-      if (queue.suspect === 1 && hasSuspect) continue
-      const cap = caps.get(queue.type)
-      if (cap !== undefined && slots.ofType(queue.type) >= cap) continue
-      const head = queue.head()
-      if (head === undefined) continue
-      if (first !== undefined && !isBefore(head.rank, head.seq, first.rank, first.seq)) continue
-      best = queue
-      first = head
-    }
+    const best = bestOf(queues, call)
     if (best?.peek()?.victim === undefined) return best
     best.shift()
   }
+}
+
+/**
+ * The queue whose first job ranks best. A type that is at its cap, and suspects while the worker
+ * has one, are passed over: they hide nobody.
+ */
+function bestOf(queues: readonly Queue[], { caps, slots, hasSuspect }: Call): Queue | undefined {
+  let best: Queue | undefined
+  let first: Pick<Head, 'rank' | 'seq'> | undefined
+  for (const queue of queues) {
+    if (queue.suspect === 1 && hasSuspect) continue
+    const cap = caps.get(queue.type)
+    if (cap !== undefined && slots.ofType(queue.type) >= cap) continue
+    const head = queue.head()
+    if (head === undefined) continue
+    if (first !== undefined && !isBefore(head.rank, head.seq, first.rank, first.seq)) continue
+    best = queue
+    first = head
+  }
+  return best
 }
 
 /** How many leases and holds there may be with this job, in the pool and of the worker in it. */

@@ -20,7 +20,7 @@ import {
 } from '../../core/settings.ts'
 import { changedType } from '../../core/terms.ts'
 import type { PoolChange, PoolState, StatusCounts } from '../../store/store.ts'
-import type { Line } from './connection.ts'
+import type { Line, PoolColumns } from './connection.ts'
 import { pack, Texts, unpack } from './pack.ts'
 import type { Session } from './session.ts'
 
@@ -38,16 +38,6 @@ export interface Pool {
   wanted: number | null
   /** Counts how often those who wait for room were told. */
   told: number
-}
-
-interface PoolColumns {
-  readonly pool: string
-  readonly start: string
-  readonly operator: string
-  readonly tat: number
-  readonly breaker: string | null
-  readonly wanted: number | null
-  readonly told: number
 }
 
 interface KeptBreaker {
@@ -75,7 +65,9 @@ export class Pools {
   get(name: string): Pool {
     const known = this.#pools.get(name)
     if (known !== undefined) return known
-    const found = this.#session.first<PoolColumns>('pool', name)
+    const { pools } = this.#session.facts
+    const found = pools.get(name) ?? this.#session.first<PoolColumns>('pool', name)
+    if (found?.breaker === null) pools.set(name, found)
     return this.#adopt(found ?? { ...NOTHING, pool: name }, found !== undefined)
   }
 
@@ -120,6 +112,7 @@ export class Pools {
     const isOld = pool.breaker === null
     const terms = rules.breaker ?? NO_BREAKER
     const kept = breaker === null ? null : pack({ isOld, terms, data: breaker.toData() })
+    this.#session.facts.pools.delete(name)
     this.#session.run('setPool', name, pack(start), pack(operator), tat, kept, wanted, told)
   }
 
@@ -184,6 +177,7 @@ export class Pools {
 
   setType(type: string, said: TypeChange): void {
     const setting = changedType(this.typeOf(type), said)
+    this.#session.facts.caps = undefined
     this.#session.run('setType', type, pack(setting), setting.concurrency)
   }
 

@@ -37,6 +37,7 @@ import { freeTheDead, Watch } from './watch.ts'
 
 /** A call that waits for the transaction of its turn. */
 interface Call {
+  readonly tell: boolean
   readonly act: (board: Board) => unknown
   readonly weight: number
   readonly order: Order
@@ -269,9 +270,8 @@ export class SqliteStore implements Store {
     order: Order = ORDER.first,
   ): Promise<Told<T>> {
     return new Promise((resolve, reject) => {
-      const pass = ({ answer, events }: Told<unknown>) =>
-        resolve({ answer: answer as T, events: tell ? events : NO_EVENTS })
-      this.#waiting.push({ act, weight, order, resolve: pass, reject })
+      const pass = ({ answer, events }: Told<unknown>) => resolve({ answer: answer as T, events })
+      this.#waiting.push({ tell, act, weight, order, resolve: pass, reject })
       if (this.#isBusy) return
       this.#isBusy = true
       this.#idle = this.#work()
@@ -317,6 +317,7 @@ export class SqliteStore implements Store {
     const told = new Map<Call, Told<unknown>>()
     for (const call of calls) {
       session.events = []
+      session.tells = call.tell
       const answer = call.act(board)
       told.set(call, { answer, events: session.events })
     }

@@ -119,7 +119,7 @@ CREATE TABLE past (
 );
 CREATE INDEX past_status ON past (status) WHERE status <> 'success';
 CREATE INDEX past_code ON past (code) WHERE code IS NOT NULL;
-CREATE INDEX past_ends ON past (deadline, seq) WHERE deadline > 0;
+CREATE INDEX past_ends ON past (deadline) WHERE deadline > 0;
 
 CREATE TABLE edge (
   job INTEGER NOT NULL,

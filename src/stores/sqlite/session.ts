@@ -3,6 +3,7 @@
 
 import { carried, type RateTerms } from '../../core/gcra.ts'
 import {
+  hasEnded,
   type JobEvent,
   type JobStatus,
   STATUSES,
@@ -10,10 +11,13 @@ import {
   type Terms,
 } from '../../core/job.ts'
 import { type Ageing, weightOf } from '../../core/rank.ts'
-import { columnsOf, readRow } from './columns.ts'
-import type { Connection } from './connection.ts'
+import { type Kin, kinOf, type Member } from './alike.ts'
+import { columnsOf } from './columns.ts'
+import type { Connection, Facts } from './connection.ts'
 import type { Value } from './driver.ts'
-import { entriesOf } from './entries.ts'
+import { Log } from './entries.ts'
+import { Hand } from './hand.ts'
+import { type Ask, readReady } from './line.ts'
 import { type Row, viewOf } from './row.ts'
 import { readState, type State, valuesOf } from './state.ts'
 import type { StatementName } from './statements.ts'
@@ -37,17 +41,6 @@ const STEADY_MS = 60_000
 /** As many statements cost less than one that reads a text. */
 const FEW = 3
 
-/**
- * Rows kept from one transaction to the next: beyond it, only those that run. Some thousands more
- * cost the collector of garbage more than it costs to read them again.
- */
-const MOST_KEPT = 1_000
-const MOST_TEXT = 1_000
-
-function isSmall({ payload, error }: Row): boolean {
-  return (payload?.length ?? 0) <= MOST_TEXT && error === undefined
-}
-
 function versionOf(connection: Connection): number {
   return connection.first<{ data_version: number }>('dataVersion')?.data_version ?? 0
 }
@@ -64,16 +57,15 @@ export class Session {
     holders: [],
     room: [],
   }
-  /** What has been logged by the call in hand. */
+  readonly hand: Hand
+  readonly facts: Facts
+  /** What has been logged by the call in hand, if it wants to be told. */
   events: JobEvent[] = []
+  tells = false
   readonly #before: readonly Value[]
-  readonly #rows: Map<number, Row>
-  readonly #ids: Map<string, Row | null>
-  /** Rows that this transaction has read, made or touched, and ids that it did not find. */
-  readonly #seen = new Set<Row>()
-  readonly #absent: string[] = []
   readonly #dirty = new Set<Row>()
-  #unlogged: JobEvent[] = []
+  readonly #log = new Log()
+  #last: JobEvent | undefined
   readonly #writer: Writer
   readonly #tallies = new Map<number, Counts>()
   readonly #emptied = new Set<number>()
@@ -100,8 +92,8 @@ export class Session {
       connection.check()
     }
     this.state = holds ? kept.state : readState(connection)
-    this.#rows = holds ? kept.rows : new Map()
-    this.#ids = holds ? kept.ids : new Map()
+    this.facts = holds ? kept.facts : noFacts()
+    this.hand = new Hand(connection, holds ? kept : undefined)
     this.#before = valuesOf(this.state)
     const wall = Math.floor(clock())
     const { now } = this.state
@@ -131,7 +123,8 @@ export class Session {
   }
 
   askOne<T>(name: StatementName, ...values: readonly Value[]): T | undefined {
-    return this.ask<T>(name, ...values)[0]
+    this.flush()
+    return this.connection.first(name, ...values)
   }
 
   /** A number that a statement counts, or an instant that it finds; undefined for none. */
@@ -141,27 +134,21 @@ export class Session {
   }
 
   rows(name: StatementName, ...values: readonly Value[]): readonly Row[] {
-    return this.ask(name, ...values).map((found) => this.#adopt(columnsOf(found)))
+    return this.ask(name, ...values).map((found) => this.hand.adopt(columnsOf(found)))
   }
 
-  /** Ready jobs of one line, in one text: a row for each costs libsql another 1.6 us. */
-  readyRows(...values: readonly Value[]): readonly Row[] {
-    const found = this.askOne<{ rows: string | null }>('ready', ...values)
-    const list = JSON.parse(found?.rows ?? '[]') as readonly (number | readonly unknown[])[]
-    return list.map((each) => {
-      return typeof each === 'number' ? (this.bySeq(each) as Row) : this.#adopt(each)
-    })
+  /** Ready jobs of one line after a place in it, in order. */
+  ready(ask: Ask): readonly (Row | Member)[] {
+    this.flush()
+    return readReady(this.connection, this.hand, ask)
   }
 
   byId(id: string): Row | undefined {
-    const known = this.#ids.get(id)
-    if (known !== undefined) return known ?? undefined
-    const found = this.connection.first('byId', id)
-    if (found === undefined) {
-      this.#lack(id)
-      return undefined
-    }
-    return this.#adopt(columnsOf(found))
+    return this.hand.byId(id)
+  }
+
+  bySeq(seq: number): Row | undefined {
+    return this.hand.bySeq(seq)
   }
 
   view(id: string): StoredJob | null {
@@ -169,72 +156,30 @@ export class Session {
     return row === undefined ? null : viewOf(row)
   }
 
-  bySeq(seq: number): Row | undefined {
-    const known = this.#rows.get(seq)
-    if (known !== undefined) return known
-    const found = this.connection.first('bySeq', seq)
-    return found === undefined ? undefined : this.#adopt(columnsOf(found))
-  }
-
-  /** Reads several jobs at once, where one by one would be as many questions. */
   prepare(ids: readonly string[]): void {
-    const unknown = ids.filter((id) => !this.#ids.has(id))
-    if (unknown.length < 2) return
-    for (const id of unknown) this.#lack(id)
-    for (const found of this.connection.all('byIds', JSON.stringify(unknown))) {
-      this.#adopt(columnsOf(found))
-    }
+    this.hand.prepare(ids)
   }
 
   prepareSeqs(seqs: readonly number[]): void {
-    const unknown = seqs.filter((seq) => !this.#rows.has(seq))
-    if (unknown.length < 2) return
-    for (const found of this.connection.all('bySeqs', JSON.stringify(unknown))) {
-      this.#adopt(columnsOf(found))
-    }
-  }
-
-  /** Whether a row is in hand: then reading it costs nothing. */
-  has(seq: number): boolean {
-    return this.#rows.has(seq)
-  }
-
-  #adopt(columns: readonly unknown[]): Row {
-    const known = this.#rows.get(columns[0] as number)
-    if (known !== undefined) return known
-    const row = readRow(columns, this.connection)
-    this.#hold(row)
-    return row
-  }
-
-  #lack(id: string): void {
-    this.#ids.set(id, null)
-    this.#absent.push(id)
-  }
-
-  #hold(row: Row): void {
-    this.#seen.add(row)
-    this.#rows.set(row.seq, row)
-    this.#ids.set(row.id, row)
+    this.hand.prepareSeqs(seqs)
   }
 
   // What changes
 
   /** A row that is new. */
   introduce(row: Row): void {
-    this.#hold(row)
+    this.hand.hold(row)
     this.#dirty.add(row)
   }
 
   touch(row: Row): void {
     this.#dirty.add(row)
-    this.#seen.add(row)
+    this.hand.see(row)
   }
 
   remove(row: Row): void {
     this.#dirty.delete(row)
-    this.#rows.delete(row.seq)
-    this.#lack(row.id)
+    this.hand.remove(row)
     if (row.saved !== null) {
       this.run('removeJob', row.seq)
       this.run(row.saved.table === 'live' ? 'removeLive' : 'removePast', `[${row.seq}]`)
@@ -251,11 +196,75 @@ export class Session {
   }
 
   log(event: JobEvent): void {
-    this.events.push(event)
-    this.#unlogged.push(event)
+    if (this.tells) this.events.push(event)
+    this.#last = event
+    this.#log.add(event)
   }
 
-  tally({ line }: Row, status: JobStatus, by: 1 | -1): void {
+  /** The last entry, of another job. */
+  #logAgain(job: string): void {
+    const event = this.#last as JobEvent
+    const seq = this.state.lastEvent + 1
+    this.state.lastEvent = seq
+    if (this.tells) this.events.push({ ...event, job, seq })
+    this.#log.again(event, job, seq)
+  }
+
+  // Jobs that are alike
+
+  /** A new row has been placed, and others like it may follow: it is one of them. */
+  precede(row: Row): Member {
+    this.#dirty.delete(row)
+    return this.hand.join(row, kinOf(row))
+  }
+
+  /** Another one arrives, just after. */
+  follow(kin: Kin, id: string, payload: string | undefined): Member {
+    const { state } = this
+    state.lastSeq += 1
+    const seq = state.lastSeq
+    const member: Member = { seq, id, payload, kin, lease: 0, result: undefined, row: undefined }
+    this.hand.enrol(member)
+    this.#logAgain(id)
+    return member
+  }
+
+  /** All of them are there. What is counted of the first has been counted. */
+  arrived(kin: Kin, members: readonly Member[]): void {
+    this.#count(kin.row, members.length - 1, undefined)
+    this.#wrote = true
+    this.#writer.arrive(kin, members)
+  }
+
+  /** What became of a row becomes of others that were as it was. Answers it, as one of them. */
+  repeat(before: Kin, row: Row, others: readonly Member[]): Member {
+    const { state } = this
+    this.#dirty.delete(row)
+    const kin = kinOf(row)
+    const first = this.hand.join(row, kin)
+    const isLeased = row.lease !== undefined
+    for (const member of others) {
+      member.kin = kin
+      if (isLeased) state.lastLease += 1
+      member.lease = isLeased ? state.lastLease : 0
+      this.#logAgain(member.id)
+    }
+    this.hand.moved(others)
+    this.#count(row, others.length, before.row.status)
+    this.#wrote = true
+    this.#writer.again(before, kin, [first, ...others])
+    return first
+  }
+
+  #count(row: Row, by: number, from: JobStatus | undefined): void {
+    if (from !== undefined) this.tally(row, from, -by)
+    this.tally(row, row.status, by)
+    const wasAlive = from !== undefined && !hasEnded(from)
+    const isAlive = !hasEnded(row.status)
+    if (wasAlive !== isAlive) this.#weigh(row, isAlive ? by : -by)
+  }
+
+  tally({ line }: Row, status: JobStatus, by: number): void {
     let counts = this.#tallies.get(line)
     if (counts === undefined) {
       counts = zeros()
@@ -309,7 +318,7 @@ export class Session {
     }
   }
 
-  #weigh({ priority, weight }: Row, by: 1 | -1): void {
+  #weigh({ priority, weight }: Row, by: number): void {
     if (weight !== this.weightOf(priority)) this.state.unranked += by
     const name = `${priority} ${weight}`
     const known = this.#weights.get(name)
@@ -320,12 +329,12 @@ export class Session {
   // What is written
 
   /** Writes everything in hand, so that the file can be asked about it. */
-  flush(): void {
+  flush(isLast = false): void {
     if (this.#dirty.size > 0) {
       this.#wrote = this.#writer.write(this.#dirty) || this.#wrote
       this.#dirty.clear()
     }
-    if (this.#tallies.size > 0) this.#writeTallies()
+    if (this.#tallies.size > 0) this.#writeTallies(isLast)
     for (const [priority, weight, count] of this.#weights.values()) {
       if (count !== 0) this.run('addWeight', priority, weight, count)
     }
@@ -334,15 +343,14 @@ export class Session {
 
   /** The end of the transaction, just before it is committed. */
   finish(): void {
-    this.flush()
+    this.flush(true)
     for (const line of this.#emptied) {
       this.run('dropLine', line)
       this.connection.forgetLines()
     }
-    for (const batch of entriesOf(this.#unlogged)) {
+    for (const batch of this.#log.take(this.now)) {
       this.run('addBatch', batch.first, batch.last, batch.at, batch.entries)
     }
-    this.#unlogged = []
     if (this.#failures.size > 0) {
       for (const [code, count] of this.#failures) this.run('addFailure', code, count)
       this.run('dropFailures')
@@ -357,27 +365,29 @@ export class Session {
 
   /** After the commit: jobs that run, and some that are ready, are what the next ones are about. */
   keep(): void {
-    const [rows, ids] = [this.#rows, this.#ids]
-    for (const id of this.#absent) if (ids.get(id) === null) ids.delete(id)
-    for (const row of this.#seen) {
-      const isNext = row.status === 'ready' && rows.size <= MOST_KEPT && isSmall(row)
-      if (row.status === 'running' || isNext || rows.get(row.seq) !== row) continue
-      rows.delete(row.seq)
-      ids.delete(row.id)
-    }
-    this.connection.kept = { version: this.#version, state: this.state, rows, ids }
+    const { state, facts } = this
+    // What there is may end; that there is none is true until somebody adds one.
+    if (facts.hasEdges) facts.hasEdges = undefined
+    if (facts.hasOutcomes) facts.hasOutcomes = undefined
+    this.connection.kept = { version: this.#version, state, facts, ...this.hand.keep() }
   }
 
-  #writeTallies(): void {
+  /** Only how many are queued is asked within a transaction. */
+  #writeTallies(isLast: boolean): void {
     const sums: number[][] = []
     for (const [line, counts] of this.#tallies) {
+      if (!isLast && counts.ready === 0 && counts.pending === 0) continue
+      this.#tallies.delete(line)
       const changes = STATUSES.map((status) => counts[status])
       if (changes.some((change) => change !== 0)) sums.push([line, ...changes])
     }
-    this.#tallies.clear()
     if (sums.length > FEW) this.run('addTallies', JSON.stringify(sums))
     else for (const [line, ...changes] of sums) this.run('addTally', ...changes, line as number)
   }
+}
+
+function noFacts(): Facts {
+  return { pools: new Map(), caps: undefined, hasEdges: undefined, hasOutcomes: undefined }
 }
 
 function zeros(): Counts {

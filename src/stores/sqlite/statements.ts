@@ -2,7 +2,7 @@
 // May never decide: a statement finds, counts or writes what it was told.
 
 import { STATUSES } from '../../core/job.ts'
-import { PACKED, SHORT } from './columns.ts'
+import { IS_SHORT, LONG, PACKED } from './columns.ts'
 
 const sums = STATUSES.map((status, at) => `${status} = ${status} + (value ->> ${at + 1})`)
 /** Whole jobs, for readRow: of those that live, of those that are over, and of both. */
@@ -40,6 +40,7 @@ export const SQL = {
   removePast: `DELETE FROM past WHERE seq IN ${IDS}`,
   byId: both('job.id = ?1'),
   bySeq: both('job.seq = ?1'),
+  idBetween: 'SELECT 1 FROM job WHERE id BETWEEN ? AND ? LIMIT 1',
   byIds: both(`job.id IN ${IDS}`),
   bySeqs: both(`job.seq IN ${IDS}`),
   heldBy: `${LIVING} WHERE live.holder = ? AND live.lease IS NOT NULL`,
@@ -55,10 +56,21 @@ export const SQL = {
       WHERE live.status = 'ready' AND live.suspect = ? AND live.line = line.line
       ORDER BY live.rank, live.seq LIMIT 1)
     WHERE line.ready > 0 AND line.type IN (SELECT value FROM json_each(?))`,
-  ready: `SELECT '[' || group_concat(short) || ']' AS rows FROM (SELECT ${SHORT} AS short
-    FROM live JOIN job USING (seq) WHERE live.status = 'ready' AND live.suspect = ?
-    AND live.line = ? AND (live.rank, live.seq) > (?, ?)
-    ORDER BY live.rank, live.seq LIMIT ?)`,
+  ready: `SELECT group_concat(seq) AS seqs, group_concat(id, char(31)) AS ids,
+    group_concat(payload, char(31)) AS payloads, group_concat(rest, char(31)) AS rests
+    FROM (SELECT live.seq AS seq, job.id AS id,
+      CASE WHEN octet_length(job.payload) < ${LONG} THEN job.payload ELSE '' END AS payload,
+      CASE WHEN job.created_at = ?6 AND live.rank = ?7 AND live.deadline = ?8
+          AND ifnull(octet_length(job.payload), 1) BETWEEN 1 AND ${LONG - 1}
+          AND live.figures = ?10 AND job.said = ?9 AND job.flow IS NULL AND job.key IS NULL
+          AND job.lane IS NULL AND live.evictor IS NULL AND live.code IS NULL
+          AND live.error IS NULL AND live.result IS NULL AND live.needs = 0 AND live.open = 0
+          AND live.again = 0 AND live.hold = 0 THEN ''
+        WHEN NOT (${IS_SHORT}) OR job.payload = '' THEN live.seq
+        ELSE ${PACKED.live} END AS rest
+      FROM live JOIN job USING (seq) WHERE live.status = 'ready' AND live.suspect = ?1
+      AND live.line = ?2 AND (live.rank, live.seq) > (?3, ?4)
+      ORDER BY live.rank, live.seq LIMIT ?5)`,
   readySeqs: `SELECT json_group_array(seq) AS seqs FROM (SELECT seq FROM live
     WHERE status = 'ready' AND suspect = ? AND line = ? AND (rank, seq) > (?, ?)
     ORDER BY rank, seq LIMIT ?)`,

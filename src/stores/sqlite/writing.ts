@@ -1,9 +1,11 @@
 // Owns rows on their way into the file: what has changed of each, and many in one statement.
 // May never write a column that has not changed: indexes over it would be written as well.
 
+import { type Kin, LEASE_AT, type Member } from './alike.ts'
 import { CHANGES, changingOf, FIXED, fixedOf, tableOf, USUALS } from './columns.ts'
 import type { Connection } from './connection.ts'
 import type { Value } from './driver.ts'
+import { saidOf } from './figures.ts'
 import type { Row, Saved, Table } from './row.ts'
 
 /** How much one statement takes: rows, and characters of texts in them. */
@@ -27,6 +29,32 @@ const WHOLE: Readonly<Record<Table | 'job', readonly (Value | undefined)[]>> = {
   job: USUALS.job,
   live: [undefined, undefined, null, ...USUALS.live],
   past: [undefined, ...USUALS.past],
+}
+
+/** The rows from one seq to another. */
+const WITHIN = 'WHERE seq BETWEEN ?1 AND ?2'
+
+/** A text for each job: its name, which is as long as any other, and its payload. */
+const ARRIVE = `INSERT INTO job (id, line, created_at, said, payload)
+  SELECT substr(value, 1, ?5), ?2, ?3, ?4, nullif(substr(value, ?5 + 1), '') FROM json_each(?1)`
+
+/**
+ * The first and the last seq of jobs, if those are all that there are between them, leases go up
+ * with them, and nobody has a result of its own; else null.
+ */
+function rangeOf(
+  { row }: Kin,
+  members: readonly Member[],
+): readonly [first: number, last: number] | null {
+  const { lease, seq } = members[0] as Member
+  let [low, high] = [seq, seq]
+  for (const member of members) {
+    if (member.result !== undefined) return null
+    if (row.lease !== undefined && member.lease - member.seq !== lease - seq) return null
+    low = Math.min(low, member.seq)
+    high = Math.max(high, member.seq)
+  }
+  return high - low === members.length - 1 ? [low, high] : null
 }
 
 /** Rows whose same columns of the same table are written. The first column is always the seq. */
@@ -54,6 +82,11 @@ export class Writer {
   write(rows: Iterable<Row>): boolean {
     let changed = false
     for (const row of rows) changed = this.#add(row) || changed
+    this.#finish()
+    return changed
+  }
+
+  #finish(): void {
     for (const table of ['live', 'past'] as const) {
       const gone = this.#gone[table]
       if (gone.length > 0) this.#connection.run(GONE[table], JSON.stringify(gone))
@@ -61,7 +94,89 @@ export class Writer {
     }
     for (const group of this.#groups.values()) this.#put(group)
     this.#groups.clear()
-    return changed
+  }
+
+  /** New ones that are alike. Their seqs follow each other, and nobody's is higher. */
+  arrive({ row, values }: Kin, members: readonly Member[]): void {
+    const [first, last] = [members[0] as Member, members.at(-1) as Member]
+    // The first says its seq; SQLite counts on from there.
+    this.#insert('job', fixedOf(row))
+    this.#finish()
+    const { line, createdAt } = row
+    const said = saidOf(row)
+    const { length } = first.id
+    let texts: string[] = []
+    let text = 0
+    const put = () => {
+      this.#connection.statement(ARRIVE).run(JSON.stringify(texts), line, createdAt, said, length)
+      texts = []
+      text = 0
+    }
+    for (const member of members) {
+      if (member === first) continue
+      const each = member.payload === undefined ? member.id : member.id + member.payload
+      texts.push(each)
+      text += each.length
+      if (texts.length >= MOST_ROWS || text >= MOST_TEXT) put()
+    }
+    if (texts.length > 0) put()
+    this.#copy('job', 'live', [line, null, ...values], first.seq, last.seq)
+  }
+
+  /** What became of one has become of all of these, which were alike, and are. */
+  again(before: Kin, after: Kin, members: readonly Member[]): void {
+    const range = rangeOf(after, members)
+    if (before.table === after.table) this.#updateAll(before, after, members, range)
+    else if (range === null) {
+      for (const { seq, result } of members) {
+        const values = [seq, ...after.values]
+        values[values.length - 1] = result ?? null
+        this.#insert(after.table, values)
+        this.#gone[before.table].push(seq)
+      }
+      this.#finish()
+    } else {
+      this.#copy(before.table, after.table, after.values, ...range)
+      this.#connection.statement(`DELETE FROM ${before.table} ${WITHIN}`).run(...range)
+    }
+  }
+
+  #updateAll(
+    before: Kin,
+    { table, values }: Kin,
+    members: readonly Member[],
+    range: readonly [first: number, last: number] | null,
+  ): void {
+    const places = values.flatMap((value, at) => (value === before.values[at] ? [] : at))
+    if (range === null) {
+      const mask = places.reduce((sum, at) => sum | (1 << at), 0)
+      for (const member of members) {
+        const said = places.map((at) => (at === LEASE_AT ? member.lease : (values[at] as Value)))
+        this.#enter('update', table, mask, [member.seq, ...said])
+      }
+      this.#finish()
+      return
+    }
+    const [{ lease, seq }] = members as [Member]
+    const bound = places.map((at) => (at === LEASE_AT ? lease - seq : (values[at] as Value)))
+    const changes = places.map((at, place) => {
+      const column = CHANGES[table][at] as string
+      return `${column} = ?${place + 3}${at === LEASE_AT ? ' + seq' : ''}`
+    })
+    const sql = `UPDATE ${table} SET ${changes.join(', ')} ${WITHIN}`
+    this.#connection.statement(sql).run(...range, ...bound)
+  }
+
+  /** Rows for those that are in another table, all with the same values behind their seqs. */
+  #copy(from: Table | 'job', to: Table, all: readonly Value[], first: number, last: number): void {
+    const usual = WHOLE[to].slice(1)
+    const places = all.flatMap((value, at) => (value === null || value === usual[at] ? [] : at))
+    const columns = places.map((at) => COLUMNS[to][at + 1])
+    const values = places.map((_, place) => `?${place + 3}`)
+    const sql = `INSERT INTO ${to} (${['seq', ...columns].join(', ')})
+      SELECT ${['seq', ...values].join(', ')} FROM ${from} ${WITHIN}`
+    const bound = places.map((at) => all[at] as Value)
+    this.#connection.statement(sql).run(first, last, ...bound)
   }
 
   #add(row: Row): boolean {

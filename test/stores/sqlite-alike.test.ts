@@ -1,0 +1,221 @@
+// Owns the proof that jobs that are alike, and are treated as one, answer like jobs that are not:
+// histories of many of them, with rare ones in between, beside the model.
+
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
+import { afterAll, describe, expect, it, vi } from 'vitest'
+import { rateTerms } from '../../src/core/gcra.ts'
+import type { Fact, NewJob } from '../../src/core/job.ts'
+import type { PoolTermsChange } from '../../src/core/settings.ts'
+import type { Store } from '../../src/store/store.ts'
+import { sqliteStore } from '../../src/stores/sqlite/index.ts'
+import {
+  type Command,
+  newJob,
+  numbersFrom,
+  START,
+  TERMS,
+} from '../../src/testing/history-commands.ts'
+import { dumpOf, follow, manualClock, sideOf, tryTo } from '../../src/testing/history-side.ts'
+import { modelStore, type Peeked } from '../../src/testing/model.ts'
+import { hooks, unhook } from './driver-hooks.ts'
+import { illsOf } from './reading.ts'
+
+vi.mock('../../src/stores/sqlite/driver.ts', async (original) => {
+  const { hooked } = await import('./driver-hooks.ts')
+  return hooked(await original<typeof import('../../src/stores/sqlite/driver.ts')>())
+})
+
+const folder = mkdtempSync(join(tmpdir(), 'ax-sqlite-alike-'))
+const seen = new Map<string, number>()
+
+hooks.before = (sql) => {
+  const [kind] = /^(INSERT INTO \w+|UPDATE \w+|DELETE FROM \w+)(?=.*BETWEEN \?1)/s.exec(sql) ?? []
+  if (kind !== undefined) seen.set(kind, (seen.get(kind) ?? 0) + 1)
+}
+
+afterAll(() => {
+  unhook()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const KEEP = { successMs: 400, failedMs: 900, cancelledMs: 900, outcomesMs: 300, logMs: 2_000 }
+const COMMANDS = 150
+const SEEDS = Number(process.env.AX_ALIKE_SEEDS ?? 16)
+
+type Draw = () => number
+
+/** Draws commands: most jobs are alike, some are not, some only look it. */
+function commandsFrom(random: Draw): (jobs: readonly Peeked[]) => Command {
+  const below = (most: number) => Math.floor(random() * most)
+  const one = <T>(list: readonly T[]): T => list[below(list.length)] as T
+  const may = (share: number) => random() < share
+  let made = 0
+  const nameOf = () => {
+    made += 1
+    if (may(0.02))
+      return one([`${made}`, `"${made}`, `\\${made}'`, `é${made}`, `😀${made}`, `__${made}`])
+    return `j${String(made).padStart(6, '0')}`
+  }
+  const oddOf = (jobs: readonly Peeked[]): Partial<NewJob> =>
+    one<() => Partial<NewJob>>([
+      () => ({ priority: one([40, 60]) }),
+      () => ({ key: `k${below(5)}`, minted: may(0.5) }),
+      () => ({ exclusive: `lane${below(2)}` }),
+      () => ({ flow: 'f' }),
+      () => ({ delayMs: one([5, 40]) }),
+      () => ({ enqueueTimeoutMs: 60 }),
+      () => ({ terms: one(TERMS) }),
+      () => ({ payload: undefined }),
+      () => ({ payload: '' }),
+      () => ({ payload: `"${'x'.repeat(12_000)}"` }),
+      () => ({ payload: '"a\x1fb"' }),
+      () => ({ type: 'beta' }),
+      () => ({ pool: 'other' }),
+      () =>
+        jobs.length === 0 ? {} : { deps: [{ id: one(jobs).id, on: one(['success', 'end']) }] },
+      () => ({ deps: [{ id: `j${String(made + 3).padStart(6, '0')}`, on: 'success' }] }),
+    ])()
+  const insert = (jobs: readonly Peeked[]): Command => {
+    const share = one([0, 0, 0.05, 0.3])
+    const kind = one<Partial<NewJob>>([{}, {}, { type: 'beta' }, { payload: undefined }])
+    const job = () => {
+      const id = jobs.length > 0 && may(0.01) ? one(jobs).id : nameOf()
+      return newJob(id, { payload: `{"at":${made}}`, ...kind, ...(may(share) ? oddOf(jobs) : {}) })
+    }
+    const many = 1 + below(25)
+    const list = Array.from({ length: many }, job)
+    if (may(0.05)) list.push(one(list))
+    const unknownDeps = may(0.9) ? 'wait' : 'reject'
+    const groups = may(0.5) ? [list] : list.map((each) => [each])
+    return { do: 'insert', groups: groups.map((each) => ({ jobs: each, unknownDeps })) }
+  }
+  const apply = (jobs: readonly Peeked[]): Command => {
+    const running = jobs.filter(({ status }) => status === 'running')
+    const some = may(0.7) ? running.slice(0, 1 + below(40)) : running.filter(() => may(0.5))
+    const order = may(0.3) ? some.toReversed() : some
+    const result = one([undefined, undefined, '1', 'own'])
+    const share = one([0, 0, 0.1])
+    const moves = order.map(({ id }) => {
+      const said = result === 'own' ? `"${id}"` : result
+      const fact: Fact = may(share)
+        ? one<Fact>([
+            { type: 'failed', error: { name: 'E', message: 'm', code: 'C' }, retryable: may(0.5) },
+            { type: 'cancel' },
+            { type: 'succeeded', result: '"odd"' },
+          ])
+        : { type: 'succeeded', result: said }
+      return { id, fact, view: one(['fresh', 'last lease', 'last lease', 'older lease'] as const) }
+    })
+    if (moves.length > 0 && may(0.1)) moves.push(one(moves))
+    return { do: 'apply', moves, keep: KEEP }
+  }
+  const anyOf = (jobs: readonly Peeked[]) => (jobs.length === 0 ? 'j000001' : one(jobs).id)
+  return (jobs) => {
+    const holder = one(['a', 'a', 'b'])
+    const draw = random()
+    if (draw < 0.2) return insert(jobs)
+    if (draw < 0.45) {
+      const types = one([['alpha', 'beta'], ['alpha', 'beta'], ['beta']])
+      return { do: 'lease', holder, leaseMs: one([50, 500]), max: 1 + below(40), types }
+    }
+    if (draw < 0.7) return apply(jobs)
+    if (draw < 0.78) return { do: 'clock', ms: one([1, 7, 60, 300]) }
+    if (draw < 0.81) return { do: 'overdue', limit: 1 + below(50), keepLogMs: KEEP.logMs }
+    if (draw < 0.84) return { do: 'keep', keep: KEEP }
+    if (draw < 0.87) {
+      const some = (share: number) => jobs.map(({ id }) => id).filter(() => may(share))
+      const [omit, stuck, noted] = [some(0.02), some(0.02), some(0.05)]
+      const upTo = one(['nothing', 'mark'] as const)
+      return { do: 'extend', holder, omit, stuck, noted, leaseMs: 300, upTo, isStale: false }
+    }
+    if (draw < 0.89) {
+      const move = {
+        id: anyOf(jobs),
+        fact: { type: one(['retry', 'cancel'] as const) },
+        view: 'fresh',
+      }
+      return { do: 'apply', moves: [move as never], keep: KEEP }
+    }
+    if (draw < 0.93) {
+      const terms = one<PoolTermsChange>([
+        { concurrency: 1 + below(60) },
+        { concurrency: 1 + below(60) },
+        { perWorker: one([9, null]) },
+        { rate: one([rateTerms(5, 100), null, null, null]) },
+        { elastic: one([{ ratio: 0.5, minPriority: 60 }, null]) },
+        { preempt: one([{ minPriority: 60, minGap: 5, minRunMs: 0 }, null, null]) },
+        { breaker: one([{ failures: 2, failureRate: 1, window: 9, resetMs: 50 }, null, null]) },
+        { paused: may(0.1) },
+        { maxQueue: one([60, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]) },
+      ])
+      return { do: 'configure', change: { pool: 'default', by: 'operator', terms } }
+    }
+    if (draw < 0.94) {
+      const setting = { concurrency: one([5, 20, null]) }
+      return { do: 'configure', change: { type: 'beta', setting } as never }
+    }
+    if (draw < 0.96) return { do: 'get', ids: [anyOf(jobs), anyOf(jobs)] }
+    if (draw < 0.97) return { do: 'standing', id: anyOf(jobs) }
+    if (draw < 0.98) return { do: 'count' }
+    return { do: 'events', limit: 200 }
+  }
+}
+
+/** Several processes on one file: each call goes to one of them. */
+function crowdOf(stores: readonly Store[], random: Draw): Store {
+  return new Proxy(stores[0] as Store, {
+    get: (_, name) => {
+      const store = stores[Math.floor(random() * stores.length)] as Store
+      const found = Reflect.get(store, name, store)
+      return typeof found === 'function' ? found.bind(store) : found
+    },
+  })
+}
+
+/** What a history leaves behind as it breaks off. */
+const EXPECTED = /^doctor finds (?!damage)/
+
+async function faultIn(seed: number, processes: number): Promise<unknown> {
+  const random = numbersFrom(seed)
+  const clock = manualClock(START)
+  const model = modelStore({ now: clock.now })
+  const file = join(folder, `${processes}-${seed}.db`)
+  const open = () => sqliteStore(file, { now: () => clock.now() })
+  const stores = Array.from({ length: processes }, open)
+  const next = commandsFrom(random)
+  const [right, left] = [sideOf(model), sideOf(crowdOf(stores, numbersFrom(seed + 1)))]
+  try {
+    for (let number = 0; number < COMMANDS; number += 1) {
+      const command = next(model.peek())
+      if (command.do === 'clock') clock.advance(command.ms)
+      const expected = await follow(right, command, clock)
+      const actual = await tryTo(left, command, clock)
+      if (!isDeepStrictEqual(expected, actual)) return { seed, number, command, expected, actual }
+      if (number % 10 !== 9) continue
+      const [all, found] = [await dumpOf(right), await dumpOf(left)]
+      if (!isDeepStrictEqual(all, found)) return { seed, number, all, found }
+    }
+    return (await illsOf(stores[0] as Store, file)).filter((ill) => !EXPECTED.test(ill))
+  } finally {
+    for (const store of stores) await store.close()
+  }
+}
+
+describe('jobs that are alike', () => {
+  it.each(Array.from({ length: SEEDS }, (_, at) => at + 1))(
+    'answer like any others in history %i',
+    async (seed) => {
+      const fault = await faultIn(seed, seed % 3 === 0 ? 2 : 1)
+      expect(fault).toEqual([])
+    },
+    60_000,
+  )
+
+  it('have been written as one', () => {
+    const kinds = ['INSERT INTO live', 'UPDATE live', 'INSERT INTO past', 'DELETE FROM live']
+    for (const kind of kinds) expect(seen.get(kind) ?? 0, kind).toBeGreaterThan(5)
+  })
+})
