@@ -50,7 +50,6 @@ const CHANGING: ReadonlySet<string> = new Set([
   'put',
   'wrote',
   'flush',
-  'ahead',
   'dirty',
   'dirtyCount',
   'tallies',

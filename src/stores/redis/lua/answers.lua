@@ -1,26 +1,33 @@
 -- Owns the form of answers: jobs as the client reads them, and the names of their lines.
 -- May never look inside what was said of a job.
 
+-- What is to be answered: rows, or the keys of jobs that are not in hand, with their texts; `saids`
+-- has what was said of those, false where the client knows it.
+local function newList()
+  return { texts = {}, saids = {} }
+end
+
 -- Jobs as the client reads them: number, what was said (false if it knows), how they are now.
 local function jobsOf(list)
-  local flat, unknown = {}, {}
+  local texts, saids = list.texts or {}, list.saids or {}
+  local flat, unknown, places, asked, place = {}, {}, {}, 0, 1
   for at = 1, #list do
-    local row = list[at]
-    if not row.said and not row.isNew then unknown[#unknown + 1] = row.key end
+    local key, text, said = list[at], texts[at], saids[at]
+    if not text then
+      local row = key
+      key, text, said = row.key, row.text or Rows.encode(row), row.said
+      if row.isNew then said = false end
+      Lines.of(row.line)
+    end
+    if said == nil then
+      asked = asked + 1
+      unknown[asked], places[asked] = key, place + 1
+    end
+    flat[place], flat[place + 1], flat[place + 2] = key, said or false, text
+    place = place + 3
   end
-  local saids = readAll(P .. 'j', unknown)
-  for at = 1, #unknown do unknown[unknown[at]] = saids[at] or '' end
-  local count, known = 0, Lines.known
-  for at = 1, #list do
-    local row = list[at]
-    local key = row.key
-    row.said = row.said or unknown[key]
-    if not known[row.line] then Lines.of(row.line) end
-    flat[count + 1] = key
-    flat[count + 2] = not row.isNew and row.said
-    flat[count + 3] = row.text or Rows.encode(row)
-    count = count + 3
-  end
+  local found = readAll(P .. 'j', unknown)
+  for at = 1, asked do flat[places[at]] = found[at] or '' end
   return flat
 end
 

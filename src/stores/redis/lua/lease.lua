@@ -83,7 +83,7 @@ local function nextOut()
   return min(at, S.budget and max(now, Rate.freeAt(S.budget, S.budgetTat)) or now)
 end
 
-local granted = {}
+local granted = newList()
 
 local function grant(row, pass)
   row.pass = pass or row.pass
@@ -103,17 +103,46 @@ local function grant(row, pass)
   granted[#granted + 1] = row
 end
 
--- The same for a job that is like others; what becomes of the first is repeated.
-local function grantAlike(head, key, id)
-  local pattern = Alike.known[head]
-  if not pattern then
-    local row = Rows.byKey(key)
-    grant(row, nil)
-    Alike.known[head] = Alike.learn(head, row)
-    return
+local byte, cut, find, join = string.byte, string.sub, string.find, struct.pack
+
+-- The same for the next ones of a queue, up to so many, as far as they are like the first that has
+-- been granted. Answers how many.
+local function repeatFor(pattern, queue, most)
+  local keyList, textList, at = queue.keys, queue.texts, queue.at
+  local before, after, rest = pattern.before.first, pattern.after.first, pattern.rest
+  local size, answered, place = #before, granted.texts, #granted
+  local names, ids, news, lease, count = {}, {}, {}, S.lastLease, 0
+  while count < most do
+    local key, text = keyList[at], textList[at]
+    if not text or find(text, before, 1, true) ~= 1 or rows[key] ~= nil then break end
+    local length = byte(text, size + 7)
+    if #text ~= size + 7 + length then break end
+    local id = cut(text, size + 8)
+    count, at, place, lease = count + 1, at + 1, place + 1, lease + 1
+    text = after .. join('>I6B', lease, length) .. id .. rest
+    names[count], ids[count], news[count] = key, id, text
+    granted[place], answered[place] = key, text
   end
-  local text = Alike.again(pattern, key, id, nextLease())
-  granted[#granted + 1] = { key = key, text = text, line = pattern.line }
+  S.lastLease, queue.at = lease, at
+  Alike.again(pattern, names, ids, news, count)
+  return count
+end
+
+-- Grants the next of a queue, whose head this is, and up to so many that follow and are like it.
+local function grantAlike(head, queue, most)
+  local pattern = Alike.known[head]
+  if pattern then return repeatFor(pattern, queue, most) end
+  local at = queue.at
+  local key, following = queue.keys[at], queue.texts[at + 1]
+  texts[key] = queue.texts[at]
+  local row = Rows.byKey(key)
+  grant(row, nil)
+  queue.at = at + 1
+  -- One that is alone with its head teaches nobody.
+  if following and find(following, head.first, 1, true) == 1 then
+    Alike.known[head] = Alike.learn(head, row)
+  end
+  return 1
 end
 
 -- The queues of each pool that this worker serves, and the pools in order of name.

@@ -36,11 +36,11 @@ function Slots.ofShare(pool, holder)
   return (shares[pool] or 0) + (Slots.own[pool] or 0)
 end
 
--- One more, of the worker that asks.
-function Slots.add(pool, type)
-  increase(Slots.pools, pool, 1)
-  increase(Slots.types, type, 1)
-  increase(Slots.own, pool, 1)
+-- So many more, of the worker that asks.
+function Slots.add(names, by)
+  increase(Slots.pools, names.pool, by)
+  increase(Slots.types, names.type, by)
+  increase(Slots.own, names.pool, by)
 end
 
 local function isUrgent(priority, minPriority)
@@ -73,7 +73,7 @@ local function readQueue(queue, size)
     end
   end
   queue.base = queue.base + #keys
-  queue.keys, queue.ranks, queue.at = keys, ranks, 1
+  queue.keys, queue.ranks, queue.texts, queue.at = keys, ranks, nil, 1
   queue.isDone = #keys < size
 end
 
@@ -83,14 +83,21 @@ local function headOf(queue, size)
   return queue.keys[queue.at], queue.ranks[queue.at]
 end
 
--- The next job: its head alone, with its text, if there is nothing rare about it.
+-- The text of its first job; those of the others that are known by now are read with it.
+local function textOf(queue)
+  if not queue.texts then queue.texts = readAll(P .. 'n', queue.keys) end
+  return queue.texts[queue.at]
+end
+
+-- The next job: its head alone, if there is nothing rare about it.
 local function peek(queue, chunk)
   local key = headOf(queue, chunk)
   if not key then return nil end
   if rows[key] == nil then
-    if texts[key] == nil then Rows.read(queue.keys) end
-    local head, at, id = Alike.bare(texts[key])
-    if head then return head, key, id end
+    local text = textOf(queue)
+    local head = Alike.bare(text)
+    if head then return head, key, true end
+    texts[key] = text
   end
   return Rows.byKey(key), key
 end
@@ -113,8 +120,8 @@ local function nextOf(queues, lease)
       end
     end
     if not best then return nil end
-    local row, key, id = peek(best, lease.size)
-    if not row.victim then return best, row, key, id end
+    local row, key, isBare = peek(best, lease.size)
+    if not row.victim then return best, row, key, isBare end
     best.at = best.at + 1
   end
 end
@@ -166,8 +173,9 @@ local function heldIn(pool, lease)
       for _, key in ipairs(keys) do held[#held + 1] = rows[key] end
     end
   end
-  for _, row in ipairs(lease.granted) do
-    if Lines.of(row.line).pool == pool then held[#held + 1] = row end
+  for at, row in ipairs(lease.granted) do
+    local isRow = not lease.granted.texts[at]
+    if isRow and Lines.of(row.line).pool == pool then held[#held + 1] = row end
   end
   local able = {}
   for _, row in ipairs(held) do
@@ -195,18 +203,16 @@ end
 
 -- Grants as many of one queue as there are slots; leaves to takeFrom what is not alike.
 local function takeRun(queue, most, lease)
-  local taken, grantAlike, bare = 0, lease.grantAlike, Alike.bare
+  local taken = 0
   while taken < most do
-    local key = queue.keys[queue.at] or headOf(queue, lease.size)
+    local key = headOf(queue, lease.size)
     if not key or rows[key] ~= nil then break end
-    if texts[key] == nil then Rows.read(queue.keys) end
-    local head, _, id = bare(texts[key])
+    local head = Alike.bare(textOf(queue))
     if not head or not head.isPlain then break end
-    queue.at, taken = queue.at + 1, taken + 1
-    grantAlike(head, key, id)
+    taken = taken + lease.grantAlike(head, queue, most - taken)
   end
   lease.left = lease.left - taken
-  for _ = 1, taken do Slots.add(queue.names.pool, queue.names.type) end
+  Slots.add(queue.names, taken)
 end
 
 -- Grants the best of a pool that may start.
@@ -224,7 +230,7 @@ local function takeFrom(pool, queues, lease)
     takeRun(queues[1], min(lease.left, free, share), lease)
   end
   while lease.left > 0 do
-    local queue, row, key, id = nextOf(queues, lease)
+    local queue, row, key, isBare = nextOf(queues, lease)
     if not queue then break end
     local cap, share = limitsFor(row, rules)
     local hasRoom = Slots.ofPool(pool.name) < cap
@@ -240,16 +246,16 @@ local function takeFrom(pool, queues, lease)
     end
     if rules.rate then pool.tat = Rate.taken(rules.rate, pool.tat, 1) end
     isChanged = isChanged or rules.rate or pool.breaker
-    queue.at = queue.at + 1
     lease.left = lease.left - 1
     lease.hasSuspect = lease.hasSuspect or isSuspect(row)
     local pass = pool.breaker and Breaker.admit(pool.breaker)
-    if id and row.isPlain and not (pass or rules.preempt) then
-      lease.grantAlike(row, key, id)
+    if isBare and row.isPlain and not (pass or rules.preempt) then
+      lease.grantAlike(row, queue, 1)
     else
+      queue.at = queue.at + 1
       lease.grant(Rows.byKey(key), pass)
     end
-    Slots.add(pool.name, queue.names.type)
+    Slots.add(queue.names, 1)
   end
   if isChanged then Pools.save(pool) end
 end

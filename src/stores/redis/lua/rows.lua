@@ -24,9 +24,12 @@ for name, short in pairs(RARE) do
 end
 
 -- Jobs in hand by key and by id; false for one that is known not to be there. What has only been
--- read is in `texts`; what a call has written down without taking it in hand is `ahead` of the
--- store until the next flush.
-local rows, ids, texts, keys, ahead = {}, {}, {}, {}, {}
+-- read is in `texts`.
+local rows, ids, texts, keys = {}, {}, {}, {}
+
+-- Of whom a call has written something down without taking them in hand is ahead of the store until
+-- the next flush: lists of keys, of which a set is made when somebody asks.
+local Ahead = { lists = {}, keys = {} }
 local dirty, dirtyCount = {}, 0
 local Rows, Lines = {}, { known = {} }
 local flush
@@ -154,6 +157,7 @@ function Head.of(bytes)
   head.mark, head.wait, head.held, head.laned, head.doomed, head.suspect = marksOf(head)
   head.term, head.termAt, head.ranked = termOf(head), head.deadline, rank
   head.isPlain = not has(head, SPECIAL)
+  head.first = struct.pack('>I2', #bytes) .. bytes
   head.meta = { __index = head }
   Head.known[bytes] = head
   return head
@@ -229,8 +233,21 @@ function Rows.encode(row)
   return row.text or Head.join(Head.bytes(row), row.lease, row.id) .. Rows.rest(row)
 end
 
+local function isAnyAhead(list)
+  local lists, set = Ahead.lists, Ahead.keys
+  for at = 1, #lists do
+    for _, key in ipairs(lists[at]) do set[key] = true end
+    lists[at] = nil
+  end
+  for at = 1, #list do
+    if set[list[at]] then return true end
+  end
+  return false
+end
+
 -- Reads several texts at once, where one by one would be as many questions.
 function Rows.read(list)
+  if (#Ahead.lists > 0 or next(Ahead.keys)) and isAnyAhead(list) then flush() end
   local unknown = {}
   for at = 1, #list do
     if texts[list[at]] == nil then unknown[#unknown + 1] = list[at] end
@@ -242,9 +259,6 @@ end
 
 -- Takes jobs in hand.
 function Rows.load(list)
-  local isAhead = false
-  for at = 1, #list do isAhead = isAhead or ahead[list[at]] end
-  if isAhead then flush() end
   Rows.read(list)
   for at = 1, #list do
     local key = list[at]

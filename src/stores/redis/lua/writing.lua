@@ -320,7 +320,7 @@ local function writeRows()
   putAll('HSET', P .. 'j', Writing.saids)
   putAll('HSET', P .. 'i', Writing.names)
   empty()
-  ahead = {}
+  Ahead.lists, Ahead.keys = {}, {}
 end
 
 -- Writes everything in hand, so that the store can be asked about it.
