@@ -65,18 +65,17 @@ function Alike.startOf(pattern, length)
   return start
 end
 
--- Does the same to others, whose texts the caller has made. Short of calls, as all here that is
--- done for each job: this is what most of the time of a busy server goes to.
-function Alike.again(pattern, keyList, idList, textList, count)
+-- Does the same to others, whose texts the caller has written down. Short of calls, as all here
+-- that is done for each job: this is what most of the time of a busy server goes to.
+function Alike.again(pattern, keyList, idList)
+  local count, list, base = #keyList, nil, nil
   if count == 0 then return end
   pattern.count = pattern.count + count
   Ahead.lists[#Ahead.lists + 1] = keyList
-  local list = Writing.texts
-  local base = #list
-  for at = 1, count do
-    local key = keyList[at]
-    list[base + 1], list[base + 2], texts[key] = key, textList[at], nil
-    base = base + 2
+  if next(texts) then
+    for at = 1, count do
+      if texts[keyList[at]] then texts[keyList[at]] = nil end
+    end
   end
   local lists, queue, score, mark = pattern.lists, pattern.queue, pattern.score, pattern.after.mark
   for place = 1, #lists do

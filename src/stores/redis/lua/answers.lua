@@ -1,34 +1,42 @@
 -- Owns the form of answers: jobs as the client reads them, and the names of their lines.
 -- May never look inside what was said of a job.
 
--- What is to be answered: rows, or the keys of jobs that are not in hand, with their texts; `saids`
--- has what was said of those, false where the client knows it.
+-- Jobs as the client reads them, three values for each: number, what was said (false if it knows),
+-- how it is now. Rows are looked at when all is done; `asked`: of whom what was said has to be
+-- read, and the `places` where it goes.
 local function newList()
-  return { texts = {}, saids = {} }
+  return { flat = {}, count = 0, rows = {}, asked = {}, places = {} }
 end
 
--- Jobs as the client reads them: number, what was said (false if it knows), how they are now.
-local function jobsOf(list)
-  local texts, saids = list.texts or {}, list.saids or {}
-  local flat, unknown, places, asked, place = {}, {}, {}, 0, 1
-  for at = 1, #list do
-    local key, text, said = list[at], texts[at], saids[at]
-    if not text then
-      local row = key
-      key, text, said = row.key, row.text or Rows.encode(row), row.said
-      if row.isNew then said = false end
-      Lines.of(row.line)
+local function answer(list, row)
+  local count = list.count + 1
+  local at = 3 * count
+  list.count, list.rows[count] = count, row
+  list.flat[at - 2], list.flat[at - 1], list.flat[at] = row.key, false, false
+end
+
+local function flatOf(list)
+  local flat, asked, places = list.flat, list.asked, list.places
+  for count, row in pairs(list.rows) do
+    local at = 3 * count
+    Lines.of(row.line)
+    flat[at] = row.text or Rows.encode(row)
+    if row.said and not row.isNew then
+      flat[at - 1] = row.said
+    elseif not row.isNew then
+      local place = #asked + 1
+      asked[place], places[place] = row.key, at - 1
     end
-    if said == nil then
-      asked = asked + 1
-      unknown[asked], places[asked] = key, place + 1
-    end
-    flat[place], flat[place + 1], flat[place + 2] = key, said or false, text
-    place = place + 3
   end
-  local found = readAll(P .. 'j', unknown)
-  for at = 1, asked do flat[places[at]] = found[at] or '' end
+  local found = readAll(P .. 'j', asked)
+  for at = 1, #asked do flat[places[at]] = found[at] or '' end
   return flat
+end
+
+local function jobsOf(rowList)
+  local list = newList()
+  for at = 1, #rowList do answer(list, rowList[at]) end
+  return flatOf(list)
 end
 
 local function linesInHand()

@@ -23,44 +23,39 @@ local function readMove(at)
   }, kinds[m[at + 1]].meta)
 end
 
-local byte, cut, find, read = string.byte, string.sub, string.find, struct.unpack
+local byte, find, read, pack6 = string.byte, string.find, struct.unpack, struct.pack
+
+local last = #m / WIDTH
+
+-- The keys and texts of the jobs that are to move, by their place: found by the number that the
+-- move brings; whether that is a job of this id, its text says. Others are found by their ids.
+local keyList, textList = {}, {}
+
+local function findAll()
+  local names, at = {}, 1
+  for place = 1, last do
+    local seq = m[at + 3] or m[at + 7]
+    if seq and seq > 0 then
+      keyList[place] = pack6('>I6', seq)
+    else
+      names[#names + 1], keyList[place] = m[at], ''
+    end
+    at = at + WIDTH
+  end
+  textList = readAll(P .. 'n', keyList)
+  if #names == 0 then return end
+  Rows.find(names)
+  for place = 1, last do
+    local key = keyList[place] == '' and keys[m[place * WIDTH - WIDTH + 1]]
+    if key then keyList[place], textList[place] = key, texts[key] end
+  end
+end
 
 -- Whether a text is that of this id.
 local function isOf(text, id)
   local high, low = byte(text, 1, 2)
   local at = high * 256 + low + 9
   return byte(text, at) == #id and find(text, id, at + 1, true) == at + 1
-end
-
--- The keys and texts of the jobs that are to move, by their place: found by the number that the
--- move brings, if the text there is that of the id, else by the id.
-local keyList, textList = {}, {}
-
-local function findAll()
-  local some, known, names = {}, {}, {}
-  for at = 1, #m, WIDTH do
-    local seq, place = m[at + 3] or m[at + 7], (at + WIDTH - 1) / WIDTH
-    if seq and seq > 0 then
-      local key = Rows.key(seq)
-      some[#some + 1], known[#known + 1], keyList[place] = key, place, key
-    else
-      names[#names + 1] = m[at]
-    end
-  end
-  for at, text in ipairs(readAll(P .. 'n', some)) do
-    local place = known[at]
-    local id = m[place * WIDTH - WIDTH + 1]
-    if text and isOf(text, id) then textList[place] = text else names[#names + 1] = id end
-  end
-  if #names == 0 then return end
-  Rows.find(names)
-  for at = 1, #m, WIDTH do
-    local place = (at + WIDTH - 1) / WIDTH
-    if not textList[place] then
-      local key = keys[m[at]]
-      keyList[place], textList[place] = key, key and texts[key]
-    end
-  end
 end
 
 -- Whether no edge leads to a job: then nobody has to hear of it, and nobody names it.
@@ -84,8 +79,10 @@ local moved, follows, others = newList(), {}, {}
 -- The long way. What does not happen is said with its place, counted from 1, and why.
 local function moveAt(place)
   local at = place * WIDTH - WIDTH + 1
-  local id, key = m[at], keyList[place]
-  if key and ids[id] == nil and rows[key] == nil then keys[id], texts[key] = key, textList[place] end
+  local id, key, text = m[at], keyList[place], textList[place]
+  if text and ids[id] == nil and rows[key] == nil and isOf(text, id) then
+    keys[id], texts[key] = key, text
+  end
   local row, status, why, by = Rows.byId(id), 'stale', nil, nil
   if row then status, why, by = moveOne(row, readMove(at)) end
   if status == 'moved' then
@@ -95,7 +92,7 @@ local function moveAt(place)
     others[base + 1], others[base + 2] = place, status
     others[base + 3], others[base + 4], others[base + 5] = why or false, by or false, row ~= nil
   end
-  if row then moved[#moved + 1] = row end
+  if row then answer(moved, row) end
   return status == 'moved' and row
 end
 
@@ -107,28 +104,37 @@ end
 
 -- Those that follow, as far as they are like the first that has succeeded. Answers where it ends.
 local function repeatFrom(pattern, place)
-  local before, rest, more = pattern.before.first, pattern.rest, pattern.more
-  local kindAt, size, base = pattern.kindAt, #before, #moved
-  local names, idList, news, count = {}, {}, {}, 0
-  local kind, ended, answered, saids = kinds[kindAt], signs.ended, moved.texts, moved.saids
+  local before, rest, more, kindAt = pattern.before.first, pattern.rest, pattern.more, pattern.kindAt
+  local size, areFree, length, start = #before, S.linked == 0, -1, nil
+  local names, idList, count, ended, endedAt = {}, {}, 0, signs.ended, #signs.ended
+  local write, base, flat, where = Writing.texts, #Writing.texts, moved.flat, 3 * moved.count
+  local at = place * WIDTH - WIDTH + 1
   while true do
-    local at, text, key = place * WIDTH - WIDTH + 1, textList[place], keyList[place]
-    if not text or m[at + 1] ~= kindAt or find(text, before, 1, true) ~= 1
-        or not isPlainSuccess(at, kind, key) then
+    local id, text, key = m[at], textList[place], keyList[place]
+    if not text or m[at + 1] ~= kindAt or m[at + 6] or find(text, before, 1, true) ~= 1
+        or find(text, id, size + 8, true) ~= size + 8 or #text ~= size + 7 + #id
+        or read('>I6', text, size + 1) ~= m[at + 2] or rows[key] ~= nil
+        or not (areFree or isFree(id)) then
       break
     end
-    local lease, length = read('>I6B', text, size + 1)
-    local id, result = m[at], m[at + 5]
-    if lease ~= m[at + 2] or #text ~= size + 7 + length then break end
-    text = Alike.startOf(pattern, length) .. id .. rest
-    if result then text = Alike.startOf(pattern, length) .. id .. more .. pack(result) end
-    count, place = count + 1, place + 1
-    names[count], idList[count], news[count] = key, id, text
-    moved[base + count], answered[base + count] = key, text
-    if m[at + 7] and read('>I6', key) == m[at + 7] then saids[base + count] = false end
+    if length ~= #id then
+      length = #id
+      start = Alike.startOf(pattern, length)
+    end
+    local result = m[at + 5]
+    text = result and start .. id .. more .. pack(result) or start .. id .. rest
+    count, endedAt, place = count + 1, endedAt + 1, place + 1
+    names[count], idList[count], ended[endedAt] = key, id, id
+    write[base + 1], write[base + 2], base = key, text, base + 2
+    flat[where + 1], flat[where + 2], flat[where + 3] = key, false, text
+    if m[at + 7] == 0 then
+      local asked = #moved.asked + 1
+      moved.asked[asked], moved.places[asked] = key, where + 2
+    end
+    at, where = at + WIDTH, where + 3
   end
-  for at = 1, count do ended[#ended + 1] = idList[at] end
-  Alike.again(pattern, names, idList, news, count)
+  moved.count = moved.count + count
+  Alike.again(pattern, names, idList)
   return place
 end
 
@@ -141,8 +147,8 @@ local function succeedFrom(place)
   if not head or not head.isPlain or head.status ~= 'running' then return nil end
   local pattern = Alike.known[head]
   if pattern and pattern.kindAt == kindAt then
-    local nextPlace = repeatFrom(pattern, place)
-    return nextPlace > place and nextPlace or nil
+    local following = repeatFrom(pattern, place)
+    return following > place and following or nil
   end
   local row, following = moveAt(place), textList[place + 1]
   -- One that is alone with its head teaches nobody.
@@ -163,18 +169,20 @@ local function forgetAt(place)
   if kind.step ~= 'forget' or not text or rows[key] ~= nil then return nil end
   local head, seq, rev = Head.split(text), read('>I6', key), m[at + 4]
   if not head.isPlain or head.status ~= 'success' or not isFree(m[at]) then return nil end
-  if m[at + 2] or seq ~= m[at + 3] then return nil end
+  if m[at + 2] or seq ~= m[at + 3] or not isOf(text, m[at]) then return nil end
   local isDue = rev >= 0 or (head.deadline > 0 and head.deadline <= now)
   if head.rev ~= math.abs(rev) or not isDue or find(text, '\162co', 1, true) then return nil end
   Alike.forget(head, key, m[at])
-  moved[#moved + 1], moved.texts[#moved + 1] = key, text
-  forgotten[#forgotten + 1] = #moved
+  local where = 3 * moved.count
+  moved.count = moved.count + 1
+  moved.flat[where + 1], moved.flat[where + 2], moved.flat[where + 3] = key, false, text
+  forgotten[#forgotten + 1] = where + 2
   if kind.keepMs > 0 then Graph.remember(m[at], 'success', kind.keepMs) end
   return place + 1
 end
 
 findAll()
-local place, last = 1, #m / WIDTH
+local place = 1
 while place <= last do
   local following = succeedFrom(place) or forgetAt(place)
   if not following then
@@ -187,10 +195,10 @@ end
 for _, row in ipairs(follows) do follow(row) end
 
 local lost = {}
-for at, where in ipairs(forgotten) do lost[at] = moved[where] end
-for at, said in ipairs(readAll(P .. 'j', lost)) do moved.saids[forgotten[at]] = said or '' end
+for at, where in ipairs(forgotten) do lost[at] = moved.flat[where - 1] end
+for at, said in ipairs(readAll(P .. 'j', lost)) do moved.flat[forgotten[at]] = said or '' end
 Pools.takeRoom()
 
 return finish(function()
-  return { last, others, jobsOf(moved) }
+  return { last, others, flatOf(moved) }
 end)

@@ -221,9 +221,10 @@ local hasOthers = false
 
 -- The others of a kind that follow, as the rules have put the first in. Answers where it ends.
 local function repeatFrom(pattern, m, at, list)
-  local kind, rest, first, count = m[at + 1], pattern.rest, S.lastSeq + 1, 0
-  local names, saids, place, write = Writing.names, Writing.saids, #list, struct.pack
-  local nameAt, saidAt, seq, keyList, idList, news = #names, #saids, S.lastSeq, {}, {}, {}
+  local kind, rest, first, pack6 = m[at + 1], pattern.rest, S.lastSeq + 1, struct.pack
+  local names, saids, write, flat = Writing.names, Writing.saids, Writing.texts, list.flat
+  local nameAt, saidAt, base, where = #names, #saids, #write, 3 * list.count
+  local seq, keyList, idList, count = S.lastSeq, {}, {}, 0
   local id, length, start = m[at], -1, nil
   while id and m[at + 1] == kind do
     if #id ~= length then
@@ -231,20 +232,21 @@ local function repeatFrom(pattern, m, at, list)
       start = Alike.startOf(pattern, length)
     end
     seq, count = seq + 1, count + 1
-    local key, said, text = write('>I6', seq), m[at + 2], start .. id .. rest
-    keyList[count], idList[count], news[count] = key, id, text
+    local key, said, text = pack6('>I6', seq), m[at + 2], start .. id .. rest
+    keyList[count], idList[count] = key, id
     names[nameAt + 1], names[nameAt + 2], nameAt = id, key, nameAt + 2
+    write[base + 1], write[base + 2], base = key, text, base + 2
     if said ~= '' then
       saids[saidAt + 1], saids[saidAt + 2], saidAt = key, said, saidAt + 2
     end
-    place, at = place + 1, at + WIDE
-    list[place], list.texts[place], list.saids[place] = key, text, false
+    flat[where + 1], flat[where + 2], flat[where + 3], where = key, false, text, where + 3
     if hasOthers then keys[id], ids[id] = key, nil end
+    at = at + WIDE
     id = m[at]
   end
-  S.lastSeq = seq
+  S.lastSeq, list.count = seq, list.count + count
   Alike.countIn(pattern, first, seq)
-  Alike.again(pattern, keyList, idList, news, count)
+  Alike.again(pattern, keyList, idList)
   return at
 end
 
@@ -263,7 +265,7 @@ local function insertPlain(group, list)
       if hasOthers or kind == m[at + 1 + WIDE] then
         Alike.known[kind] = Alike.learn(false, row)
       end
-      list[#list + 1] = row
+      answer(list, row)
       at = at + WIDE
     end
   end
@@ -300,7 +302,9 @@ local function insertAll(groups, needsNoRoom)
     else
       prepare(group, found, from)
       results[at] = insertOne(group, needsNoRoom)
-      for _, answer in ipairs(results[at].answers or {}) do list[#list + 1] = answer[2] end
+      for _, each in ipairs(results[at].answers or {}) do
+        if each[2] then answer(list, each[2]) end
+      end
     end
     from = from + #group.jobs / WIDE
   end
@@ -312,9 +316,9 @@ local function answerTo(results, list)
   local said = {}
   for at, result in ipairs(results) do
     local what = result.refusals or {}
-    for place, answer in ipairs(result.answers or {}) do what[place] = answer[1] end
+    for place, each in ipairs(result.answers or {}) do what[place] = each[1] end
     for place = 1, result.added or 0 do what[place] = true end
     said[at] = { result.status, what }
   end
-  return { said, jobsOf(list) }
+  return { said, flatOf(list) }
 end
