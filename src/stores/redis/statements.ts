@@ -20,8 +20,11 @@ const MOST_TERMS = 1_000
 /** Jobs that one page of a walk looks at. */
 const MOST_WALKED = 5_000
 
-const CORE = ['session', 'rows', 'answers'] as const
-const RULES = [...CORE, 'writing', 'alike', 'board', 'gates', 'lanes', 'pools', 'rates'] as const
+const CORE = ['session', 'lines', 'rows', 'answers'] as const
+const BOARD = ['writing', 'alike', 'board', 'gates', 'lanes'] as const
+const RULES = [...CORE, ...BOARD, 'pools', 'rates'] as const
+const LOOKING = ['session', 'lines', 'pools', 'slots', 'prospects'] as const
+const GRANTING = ['rates', 'pick', 'victims', 'promotion'] as const
 const LINKING = [...RULES, 'graph'] as const
 const LOOKS = [...CORE, 'board', 'gates', 'lanes', 'graph', 'reading', 'walk'] as const
 const ADDING = [...LINKING, 'timetable', 'room', 'loops', 'insertion'] as const
@@ -30,7 +33,7 @@ const ADDING = [...LINKING, 'timetable', 'room', 'loops', 'insertion'] as const
 const PIECES = {
   insert: [...ADDING, 'insert'],
   replace: [...ADDING, 'replace'],
-  lease: [...RULES, 'pick', 'victims', 'promotion', 'lease'],
+  lease: [...LOOKING, 'rows', 'answers', ...BOARD, ...GRANTING, 'lease'],
   overdue: [...LINKING, 'timetable', 'walk', 'terms', 'overdue'],
   apply: [...LINKING, 'moves', 'turns', 'apply'],
   extend: [...RULES, 'moves', 'turns', 'extend'],

@@ -1,4 +1,4 @@
--- Owns the form of answers: jobs as the client reads them, and the names of their lines.
+-- Owns the form of answers: jobs as the client reads them.
 -- May never look inside what was said of a job.
 
 -- Jobs as the client reads them, three values for each: number, what was said (false if it knows),
@@ -37,17 +37,6 @@ local function jobsOf(rowList)
   local list = newList()
   for at = 1, #rowList do answer(list, rowList[at]) end
   return flatOf(list)
-end
-
-local function linesInHand()
-  local flat = {}
-  for line, names in pairs(Lines.known) do
-    if type(names) == 'table' then
-      local at = #flat
-      flat[at + 1], flat[at + 2], flat[at + 3] = line, names.pool, names.type
-    end
-  end
-  return flat
 end
 
 -- The answer of a call that changes nothing.

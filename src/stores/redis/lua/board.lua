@@ -1,9 +1,6 @@
 -- Owns the steps of a job: the one place where a job changes its status.
 -- May never decide: it obeys the promises of store.ts.
 
--- Some of these are filled by pieces that are made when the first of their functions is asked for.
-local Board, Graph, Lanes, Keys, Pools, Rate, Breaker = {}, {}, {}, {}, {}, {}, {}
-local Promotion, Victims, Turns = {}, {}, {}
 local NO_NOTE = {}
 
 local function record(row, event, from, note)
@@ -93,4 +90,17 @@ function Board.drop(row)
   row.lease, row.holder, row.hold, row.stuck = 0, false, nil, nil
   touch(row)
   signs.ready = true
+end
+
+-- What an attempt has shown, for the breaker that let it start; once.
+function Board.show(row, verdict)
+  local pass = row.pass
+  if not pass then return end
+  row.pass = nil
+  touch(row)
+  signs.ready = true
+  local pool = Pools.get(Lines.of(row.line).pool)
+  if not pool.breaker then return end
+  Breaker.record(pool.breaker, pass, verdict)
+  Pools.save(pool)
 end

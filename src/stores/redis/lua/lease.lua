@@ -3,7 +3,6 @@
 
 local NO_ROWS = {}
 
-local arePending = call('EXISTS', P .. 'due:0', P .. 'due:1', P .. 'again') > 0
 local granted = newList()
 
 local function grant(row, pass)
@@ -69,27 +68,6 @@ local function grantAlike(head, queue, most)
   return 1
 end
 
--- The queues of each pool that this worker serves, and the pools in order of name.
-local function queuesOf(places)
-  local served, byPool, names, areSuspects = {}, {}, {}, false
-  for _, type in ipairs(ask.types) do served[type] = true end
-  for _, place in ipairs(places) do
-    local isSuspects = string.sub(place, 1, 2) == 'rs'
-    local line = Lines.of(tonumber(string.match(place, '%d+$')))
-    if served[line.type] then
-      if not byPool[line.pool] then
-        byPool[line.pool] = {}
-        names[#names + 1] = line.pool
-      end
-      local queues = byPool[line.pool]
-      queues[#queues + 1] = Queue.new(place, line, isSuspects)
-      areSuspects = areSuspects or isSuspects
-    end
-  end
-  table.sort(names, isSmaller)
-  return byPool, names, areSuspects
-end
-
 local function capsOf()
   local caps, all = {}, call('HGETALL', P .. 'cap')
   for at = 1, #all, 2 do caps[all[at]] = tonumber(all[at + 1]) end
@@ -107,29 +85,23 @@ if arePending then
   Promotion.promote()
   flush()
 end
+Prospects.read()
 
 local lease = {
   holder = ask.holder, left = min(ask.max, LIMIT.moves), nextAt = NEVER, grant = grant,
-  grantAlike = grantAlike, granted = granted, caps = NO_ROWS, hasSuspect = false,
+  grantAlike = grantAlike, granted = granted, caps = capsOf(),
+  hasSuspect = Prospects.areSuspects and hasSuspect(ask.holder),
 }
-local places = call('SMEMBERS', P .. 'heads')
-if #places > 0 then
-  local byPool, poolNames, areSuspects = queuesOf(places)
-  if #poolNames > 0 then
-    Slots.read()
-    lease.caps = capsOf()
-    lease.hasSuspect = areSuspects and hasSuspect(ask.holder)
-  end
-  for _, name in ipairs(poolNames) do
-    if lease.left <= 0 then break end
-    local pool, queues = Pools.get(name), byPool[name]
-    local chunk = max(1, min(lease.left, pool.rules.concurrency))
-    lease.size = #queues > 8 and min(chunk, 16) or chunk
-    takeFrom(pool, queues, lease)
-  end
+for _, name in ipairs(Prospects.pools) do
+  if lease.left <= 0 then break end
+  local pool, queues = Pools.get(name), Prospects.queues[name]
+  local chunk = max(1, min(lease.left, pool.rules.concurrency))
+  lease.size = #queues > 8 and min(chunk, 16) or chunk
+  takeFrom(pool, queues, lease)
 end
 Pools.takeRoom()
 
 return finish(function()
-  return { flatOf(granted), arePending and min(lease.nextAt, Promotion.nextOut()) or lease.nextAt }
+  local nextAt = arePending and min(lease.nextAt, Promotion.nextOut()) or lease.nextAt
+  return { flatOf(granted), nextAt }
 end)

@@ -1,48 +1,6 @@
 -- Owns what one `lease` takes of a pool: promises 5, 16, 17, 18 and 20, in the order of the text.
 -- May never look at more queues and jobs than it takes, puts aside, or has to choose among.
 
-local Slots = { pools = {}, types = {}, shares = {}, lines = {}, own = {} }
-
-local function increase(counts, name, by)
-  counts[name] = (counts[name] or 0) + by
-end
-
--- Slots in use, counted from the leases and holds themselves.
-function Slots.read()
-  for _, place in ipairs(call('SMEMBERS', P .. 'held')) do
-    local line = tonumber(string.sub(place, 3))
-    local names, used = Lines.of(line), call('SCARD', P .. place)
-    Slots.lines[#Slots.lines + 1] = line
-    increase(Slots.pools, names.pool, used)
-    increase(Slots.types, names.type, used)
-  end
-end
-
-function Slots.ofPool(pool)
-  return Slots.pools[pool] or 0
-end
-
--- Those of a holder in a pool; what it has taken in this call is not in the store yet.
-function Slots.ofShare(pool, holder)
-  local shares = Slots.shares[holder]
-  if not shares then
-    shares = {}
-    Slots.shares[holder] = shares
-    for _, line in ipairs(call('SMEMBERS', P .. 'hl:' .. holder)) do
-      local used = call('SCARD', P .. 'h:' .. holder .. '\0' .. line)
-      increase(shares, Lines.of(tonumber(line)).pool, used)
-    end
-  end
-  return (shares[pool] or 0) + (Slots.own[pool] or 0)
-end
-
--- So many more, of the worker that asks.
-function Slots.add(names, by)
-  increase(Slots.pools, names.pool, by)
-  increase(Slots.types, names.type, by)
-  increase(Slots.own, names.pool, by)
-end
-
 local function isUrgent(priority, minPriority)
   return priority >= minPriority and priority > (S.ageing and S.ageing.ceiling or 0)
 end
@@ -52,15 +10,7 @@ local function raiseOf(cap, elastic)
   return max(1, floor(cap * elastic.ratio))
 end
 
--- The ready jobs of one line, suspects or others, read some at a time once one is wanted.
-local Queue = {}
-
-function Queue.new(place, names, isSuspects)
-  return {
-    place = place, names = names, isSuspects = isSuspects, keys = {}, ranks = {}, at = 1, base = 0,
-  }
-end
-
+-- The ready jobs of one line, suspects or others, are read some at a time once one is wanted.
 local function readQueue(queue, size)
   local place, last = P .. queue.place, queue.base + size - 1
   local keys, ranks = {}, {}
@@ -165,10 +115,7 @@ end
 -- Grants the best of a pool that may start.
 local function takeFrom(pool, queues, lease)
   local rules, isChanged = pool.rules, false
-  if rules.paused then return end
-  if not rules.elastic and not rules.preempt and Slots.ofPool(pool.name) >= rules.concurrency then
-    return
-  end
+  if Pools.isShut(pool) then return end
   queues[1].isAlone = #queues == 1
   if isSimple(rules, pool, queues, lease) then
     local share = rules.perWorker < rules.concurrency

@@ -53,16 +53,3 @@ function Pools.takeRoom()
     end
   end
 end
-
--- What an attempt has shown, for the breaker that let it start; once.
-function Board.show(row, verdict)
-  local pass = row.pass
-  if not pass then return end
-  row.pass = nil
-  touch(row)
-  signs.ready = true
-  local pool = Pools.get(Lines.of(row.line).pool)
-  if not pool.breaker then return end
-  Breaker.record(pool.breaker, pass, verdict)
-  Pools.save(pool)
-end

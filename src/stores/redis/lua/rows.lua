@@ -31,7 +31,7 @@ local rows, ids, texts, keys = {}, {}, {}, {}
 -- the next flush: lists of keys, of which a set is made when somebody asks.
 local Ahead = { lists = {}, keys = {} }
 local dirty, dirtyCount = {}, 0
-local Rows, Lines = {}, { known = {} }
+local Rows = {}
 local flush
 
 -- Six bytes, so that members with equal scores stand in order of seq.
@@ -41,45 +41,6 @@ end
 
 local function has(row, flag)
   return row.flags % (flag + flag) >= flag
-end
-
--- The pool and the type of a line; its number is never another's.
-function Lines.of(line)
-  local known = Lines.known[line]
-  if known then return known end
-  local text = call('HGET', P .. 'line', line)
-  local at = string.find(text, '\0', 1, true)
-  known = { line = line, pool = string.sub(text, 1, at - 1), type = string.sub(text, at + 1) }
-  Lines.known[line] = known
-  return known
-end
-
-function Lines.by(pool, type)
-  local name = pool .. '\0' .. type
-  local known = Lines.known[name]
-  if known then return known end
-  local line = call('HGET', P .. 'lineby', name)
-  if not line then
-    S.lastLine = S.lastLine + 1
-    line = S.lastLine
-    put('HSET', P .. 'line', line, name)
-    put('HSET', P .. 'lineby', name, line)
-  end
-  line = tonumber(line)
-  Lines.known[name] = line
-  Lines.known[line] = { line = line, pool = pool, type = type }
-  return line
-end
-
--- Every line there is, or those of one pool.
-function Lines.all(pool)
-  local found, all = {}, call('HGETALL', P .. 'line')
-  for at = 1, #all, 2 do
-    local line = tonumber(all[at])
-    local names = Lines.of(line)
-    if not pool or names.pool == pool then found[#found + 1] = line end
-  end
-  return found
 end
 
 local Rank = {}

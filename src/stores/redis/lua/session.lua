@@ -9,6 +9,10 @@ local NEVER, MOST = math.huge, 2 ^ 53 - 1
 local P = string.sub(KEYS[1], 1, -6)
 local ask = unpackAll(ARGV[1])
 
+-- Some of these are filled by pieces that are made when the first of their functions is asked for.
+local Board, Graph, Lanes, Keys, Pools, Rate, Breaker = {}, {}, {}, {}, {}, {}, {}
+local Promotion, Victims, Turns = {}, {}, {}
+
 -- In the order in which the state is packed; schema.ts says what each is.
 local STATE = {
   'version', 'now', 'lastSeq', 'lastLease', 'lastEvent', 'oldestEvent', 'forgotten', 'unranked',
