@@ -100,7 +100,7 @@ end
 
 -- Grants as many of one queue as there are slots; leaves to takeFrom what is not alike.
 local function takeRun(queue, most, lease)
-  local taken = 0
+  local taken, isUntouched = 0, not Writing.rems[queue.place]
   while taken < most do
     local key = headOf(queue, lease.size)
     if not key or rows[key] ~= nil then break end
@@ -110,6 +110,8 @@ local function takeRun(queue, most, lease)
   end
   lease.left = lease.left - taken
   Slots.add(queue.names, taken)
+  -- If no other is taken of it, those are taken out as what stands in front.
+  if isUntouched then Writing.fronts[queue.place] = taken end
 end
 
 -- Grants the best of a pool that may start.
