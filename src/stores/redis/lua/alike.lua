@@ -68,7 +68,7 @@ end
 -- Does the same to others, whose texts the caller has written down. Short of calls, as all here
 -- that is done for each job: this is what most of the time of a busy server goes to.
 function Alike.again(pattern, keyList, idList)
-  local count, list, base = #keyList, nil, nil
+  local count, list, base = #keyList
   if count == 0 then return end
   pattern.count = pattern.count + count
   Ahead.lists[#Ahead.lists + 1] = keyList

@@ -104,8 +104,9 @@ end
 
 -- Those that follow, as far as they are like the first that has succeeded. Answers where it ends.
 local function repeatFrom(pattern, place)
-  local before, rest, more, kindAt = pattern.before.first, pattern.rest, pattern.more, pattern.kindAt
-  local size, areFree, length, start = #before, S.linked == 0, -1, nil
+  local before, rest, more = pattern.before.first, pattern.rest, pattern.more
+  local kindAt, size, areFree = pattern.kindAt, #pattern.before.first, S.linked == 0
+  local length, start = -1, nil
   local names, idList, count, ended, endedAt = {}, {}, 0, signs.ended, #signs.ended
   local write, base, flat, where = Writing.texts, #Writing.texts, moved.flat, 3 * moved.count
   local at = place * WIDTH - WIDTH + 1

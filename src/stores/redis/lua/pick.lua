@@ -33,7 +33,7 @@ local function headOf(queue, size)
   return queue.keys[queue.at], queue.ranks[queue.at]
 end
 
--- The text of its first job; those of the others that are known by now are read with it.
+-- The text of its first job. Those of all that have been read of the queue are read with it.
 local function textOf(queue)
   if not queue.texts then queue.texts = readAll(P .. 'n', queue.keys) end
   return queue.texts[queue.at]

@@ -1,5 +1,5 @@
 -- Owns how many slots are in use: counted from leases and holds, never kept.
--- May never count for a call what another has counted.
+-- May never keep a count from one call to the next.
 
 local Slots = { pools = {}, types = {}, shares = {}, lines = {}, own = {} }
 
