@@ -20,10 +20,12 @@ import { flagsOf, packSaid } from './rows.ts'
 type Ask = { readonly [name: string]: Packable }
 type PackTerms = (terms: Terms) => Buffer
 
-/** What the jobs of a call share: each line and all terms are said once. */
+/** What the jobs of a call share: each line, all terms, and what else is the same, is said once. */
 class Shared {
   readonly lines: Packable[] = []
   readonly terms: Packable[] = []
+  readonly kinds: Packable[] = []
+  readonly #kinds = new Map<string, number>()
   readonly #lines = new Map<string, number>()
   readonly #terms = new Map<Terms, number>()
   readonly #packTerms: PackTerms
@@ -48,14 +50,24 @@ class Shared {
     this.#terms.set(terms, at)
     return at
   }
+
+  /** All but who a job is and what it carries. */
+  kindOf(job: NewJob): number {
+    const { priority, delayMs, minted } = job
+    const kind = [this.lineOf(job), this.termsOf(job), flagsOf(job), priority, delayMs, minted]
+    const name = kind.join(' ')
+    const known = this.#kinds.get(name)
+    if (known !== undefined) return known
+    const at = this.kinds.push(kind)
+    this.#kinds.set(name, at)
+    return at
+  }
 }
 
+/** Three values for each job, as insertion.lua reads them. */
 function jobsAsk(jobs: readonly NewJob[], shared: Shared): Packable {
   const flat: Packable[] = []
-  for (const job of jobs) {
-    flat.push(job.id, shared.lineOf(job), shared.termsOf(job), flagsOf(job))
-    flat.push(job.priority, job.delayMs, packSaid(job), job.minted)
-  }
+  for (const job of jobs) flat.push(job.id, shared.kindOf(job), packSaid(job))
   return flat
 }
 
@@ -82,7 +94,7 @@ function groupAsk(group: InsertGroup, shared: Shared): Ask {
 export function insertAsk(groups: readonly InsertGroup[], packTerms: PackTerms): Ask {
   const shared = new Shared(packTerms)
   const asked = groups.map((group) => groupAsk(group, shared))
-  return { groups: asked, lines: shared.lines, terms: shared.terms }
+  return { groups: asked, lines: shared.lines, terms: shared.terms, kinds: shared.kinds }
 }
 
 export function replaceAsk({ gone, ...group }: ReplaceGroup, packTerms: PackTerms): Ask {
@@ -93,6 +105,7 @@ export function replaceAsk({ gone, ...group }: ReplaceGroup, packTerms: PackTerm
     gone: gone.flatMap(({ id, seq, rev }): Packable[] => [id, seq, rev]),
     lines: shared.lines,
     terms: shared.terms,
+    kinds: shared.kinds,
   }
 }
 

@@ -6,13 +6,13 @@
  * the script, in a list of all that are used so: with 150 locals and 150 functions that takes
  * longer than the call. So each piece becomes a block of its own, and what only it uses is closed
  * at its end; what others use is declared before it. Values that never change are copied to where
- * they are used: the last ones of the list are found first. `lazy`: pieces that few calls need, by
- * their place, each with the table that its functions are in.
+ * they are used: the last ones of the list are found first. `lazy`: by place, the tables that the
+ * functions of a piece are in that few calls need.
  */
 export function assemble(
   header: string,
   pieces: readonly string[],
-  lazy: Readonly<Record<number, string>> = {},
+  lazy: readonly (readonly string[] | undefined)[] = [],
 ): string {
   const parts = [header]
   const constants = new Set<string>(['LIMIT', 'EVENT'])
@@ -27,8 +27,8 @@ export function assemble(
       .join('\n')
     const names = declaredIn(piece).filter((name) => mentions(later, name))
     const copies = copied(piece, constants)
-    const table = lazy[at]
-    if (table !== undefined && names.length === 0) parts.push(deferred(table, copies, piece))
+    const tables = lazy[at]
+    if (tables !== undefined && names.length === 0) parts.push(deferred(tables, copies, piece))
     else {
       if (names.length > 0) parts.push(`local ${names.join(', ')}`)
       parts.push('do', copies, opened(piece, new Set(names)), 'end')
@@ -38,11 +38,12 @@ export function assemble(
   return parts.join('\n')
 }
 
-/** A piece whose functions are in one table: they are made when the first of them is asked for. */
-function deferred(table: string, copies: string, piece: string): string {
-  const find = `function(_, name) setmetatable(${table}, nil) load() return ${table}[name] end`
-  const set = `setmetatable(${table}, { __index = ${find} })`
-  return ['do', 'local function load()', copies, piece, 'end', set, 'end'].join('\n')
+/** A piece whose functions are in tables: they are made when the first of them is asked for. */
+function deferred(tables: readonly string[], copies: string, piece: string): string {
+  const open = tables.map((table) => `setmetatable(${table}, nil)`).join(' ')
+  const find = `local found = { __index = function(of, name) ${open} load() return of[name] end }`
+  const set = tables.map((table) => `setmetatable(${table}, found)`).join(' ')
+  return ['do', 'local function load()', copies, piece, 'end', find, set, 'end'].join('\n')
 }
 
 /** What a call assigns anew after it has been declared. */
@@ -50,7 +51,6 @@ const CHANGING: ReadonlySet<string> = new Set([
   'put',
   'wrote',
   'flush',
-  'ahead',
   'dirty',
   'dirtyCount',
   'tallies',

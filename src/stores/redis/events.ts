@@ -28,8 +28,8 @@ function readRun(reader: Reader, at: number, after: number, events: JobEvent[]):
   const code = reader.textOr(undefined)
   const cause = reader.textOr(undefined)
   const worker = reader.textOr(undefined)
+  const attempt = reader.number()
   const jobs = Array.from({ length: reader.list() }, () => reader.text())
-  const attempts = Array.from({ length: reader.list() }, () => reader.number())
   for (const [place, job] of jobs.entries()) {
     const seq = first + place
     if (seq <= after) continue
@@ -41,7 +41,7 @@ function readRun(reader: Reader, at: number, after: number, events: JobEvent[]):
       pool,
       from,
       to,
-      attempt: attempts[place] as number,
+      attempt,
       event,
       ...(code === undefined ? {} : { code }),
       ...(cause === undefined ? {} : { cause }),

@@ -20,20 +20,23 @@ const MOST_TERMS = 1_000
 /** Jobs that one page of a walk looks at. */
 const MOST_WALKED = 5_000
 
-const CORE = ['session', 'rows', 'answers'] as const
-const RULES = [...CORE, 'writing', 'alike', 'board', 'lanes', 'pools'] as const
+const CORE = ['session', 'lines', 'rows', 'answers'] as const
+const BOARD = ['writing', 'alike', 'board', 'gates', 'lanes'] as const
+const RULES = [...CORE, ...BOARD, 'pools', 'rates'] as const
+const LOOKING = ['session', 'lines', 'pools', 'slots', 'prospects'] as const
+const GRANTING = ['rates', 'pick', 'victims', 'promotion'] as const
 const LINKING = [...RULES, 'graph'] as const
-const LOOKS = [...CORE, 'board', 'lanes', 'graph', 'reading', 'walk'] as const
+const LOOKS = [...CORE, 'board', 'gates', 'lanes', 'graph', 'reading', 'walk'] as const
 const ADDING = [...LINKING, 'timetable', 'room', 'loops', 'insertion'] as const
 
 /** The pieces of each script, in order; the last one is the call itself. */
 const PIECES = {
   insert: [...ADDING, 'insert'],
   replace: [...ADDING, 'replace'],
-  lease: [...RULES, 'pick', 'lease'],
+  lease: [...LOOKING, 'rows', 'answers', ...BOARD, ...GRANTING, 'lease'],
   overdue: [...LINKING, 'timetable', 'walk', 'terms', 'overdue'],
-  apply: [...LINKING, 'moves', 'apply'],
-  extend: [...RULES, 'moves', 'extend'],
+  apply: [...LINKING, 'moves', 'turns', 'apply'],
+  extend: [...RULES, 'moves', 'turns', 'extend'],
   configure: [...RULES, 'timetable', 'configure'],
   beat: ['session', 'beat'],
   get: [...CORE, 'get'],
@@ -46,6 +49,17 @@ const PIECES = {
   workers: [...CORE, 'reading', 'workers'],
   inspect: [...LOOKS, 'terms', 'inspect'],
 } as const
+
+/** Pieces that few calls need, each with the tables that its functions are in. */
+const LAZY: Readonly<Record<string, readonly string[]>> = {
+  gates: ['Board'],
+  lanes: ['Lanes', 'Keys'],
+  rates: ['Rate', 'Breaker', 'Pools'],
+  graph: ['Graph'],
+  victims: ['Victims'],
+  promotion: ['Promotion'],
+  turns: ['Turns'],
+}
 
 export type ScriptName = keyof typeof PIECES
 
@@ -73,8 +87,8 @@ export function scriptOf(name: ScriptName): Script {
   const known = scripts.get(name)
   if (known !== undefined) return known
   const names: readonly string[] = PIECES[name]
-  const graph = names.indexOf('graph')
-  const text = assemble(header(), names.map(pieceOf), { [graph]: 'Graph' })
+  const lazy = names.map((each) => LAZY[each])
+  const text = assemble(header(), names.map(pieceOf), lazy)
   const script = { name, text, sha: createHash('sha1').update(text).digest('hex') }
   scripts.set(name, script)
   return script

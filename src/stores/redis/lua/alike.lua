@@ -2,16 +2,16 @@
 -- what became of it is repeated for the others, which are never taken in hand.
 -- May never be used where a rule asks for more than the head of a job: who it is, or who else.
 
-local byte, cut, join, heads = string.byte, string.sub, struct.pack, Head.known
+local byte, cut, heads = string.byte, string.sub, Head.known
 
--- A text without anything rare: its head, where that ends, and its id. Nil for any other.
+-- The head of a text without anything rare; nil for any other. Such a text is what its head begins
+-- with, six bytes for its lease, one for the length of its id, and its id.
 function Alike.bare(text)
   local high, low = byte(text, 1, 2)
-  local at = high * 256 + low + 3
-  local last = at + 6 + byte(text, at + 6)
-  if last ~= #text then return nil end
-  local bytes = cut(text, 3, at - 1)
-  return heads[bytes] or Head.of(bytes), at, cut(text, at + 7, last)
+  local last = high * 256 + low + 2
+  if #text ~= last + 7 + byte(text, last + 7) then return nil end
+  local bytes = cut(text, 3, last)
+  return heads[bytes] or Head.of(bytes)
 end
 
 local NO_LEASE = string.rep('\0', 6)
@@ -19,21 +19,21 @@ local NO_LEASE = string.rep('\0', 6)
 -- Where the keys of those are gathered that leave a place or come to it.
 local function listsOf(pattern)
   local before, after = pattern.before, pattern.after
-  local leaves, joins = {}, {}
+  local lists = {}
   if before then
-    if before.place then leaves[1] = listOf(Writing.rems, before.place) end
-    if before.held then leaves[#leaves + 1] = listOf(Writing.rems, before.held) end
-    if before.mark then leaves[#leaves + 1] = listOf(Writing.rems, 'st:' .. before.mark) end
+    if before.place then lists[1] = listOf(Writing.rems, before.place) end
+    if before.held then lists[#lists + 1] = listOf(Writing.rems, before.held) end
+    if before.mark then lists[#lists + 1] = listOf(Writing.rems, 'st:' .. before.mark) end
   end
   if after.place and SETS[string.sub(after.place, 1, 2)] then
-    joins[1] = listOf(Writing.adds, after.place)
+    lists[#lists + 1] = listOf(Writing.adds, after.place)
   elseif after.place then
     pattern.queue = listOf(Writing.adds, after.place)
     pattern.score = string.format('%.0f', after.score)
   end
-  if after.held then joins[#joins + 1] = listOf(Writing.adds, after.held) end
-  if after.term then joins[#joins + 1] = termList(after.term, after.deadline) end
-  pattern.leaves, pattern.joins = leaves, joins
+  if after.held then lists[#lists + 1] = listOf(Writing.adds, after.held) end
+  if after.term then lists[#lists + 1] = termList(after.term, after.deadline) end
+  return lists
 end
 
 -- What became of the first: `before` is the head that it had; false for a new job.
@@ -43,87 +43,70 @@ function Alike.learn(before, row)
   row.result = nil
   local rest = Rows.rest(row)
   row.result = result
-  local run = Log.runs[#Log.runs]
   local pattern = {
     before = before, after = Head.of(bytes), line = row.line, rest = rest, count = 0,
-    first = struct.pack('>I2', #bytes) .. bytes, run = run, attempt = run[11][#run[11]],
-    blocks = {}, length = -1, prefix = '',
+    run = Log.runs[#Log.runs], blocks = {}, starts = {},
   }
   if rest ~= '' then
     pattern.more = string.char(string.byte(rest) + 1) .. string.sub(rest, 2) .. pack('re')
   end
-  listsOf(pattern)
+  pattern.lists = listsOf(pattern)
   Alike.patterns[#Alike.patterns + 1] = pattern
   return pattern
 end
 
--- The text of another, under a lease or under none.
-local function textOf(pattern, id, lease, result)
-  local rest = pattern.rest
-  if result then rest = pattern.more .. pack(result) end
-  if lease > 0 then return pattern.first .. join('>I6B', lease, #id) .. id .. rest end
-  if pattern.length ~= #id then
-    pattern.length = #id
-    pattern.prefix = pattern.first .. NO_LEASE .. string.char(#id)
+-- What the text of one begins with that has no lease and an id of this length.
+function Alike.startOf(pattern, length)
+  local start = pattern.starts[length]
+  if not start then
+    start = pattern.after.first .. NO_LEASE .. string.char(length)
+    pattern.starts[length] = start
   end
-  return pattern.prefix .. id .. rest
+  return start
 end
 
-local function logAnew(pattern, id)
-  local run = pattern.run
-  Log.add(id, run[3], run[2], run[4], run[5], run[6], pattern.attempt, run[7], run[8], run[9])
-  pattern.run = Log.runs[#Log.runs]
+-- Does the same to others, whose texts the caller has written down. Short of calls, as all here
+-- that is done for each job: this is what most of the time of a busy server goes to.
+function Alike.again(pattern, keyList, idList)
+  local count, list, base = #keyList
+  if count == 0 then return end
+  pattern.count = pattern.count + count
+  Ahead.lists[#Ahead.lists + 1] = keyList
+  if next(texts) then
+    for at = 1, count do
+      if texts[keyList[at]] then texts[keyList[at]] = nil end
+    end
+  end
+  local lists, queue, score, mark = pattern.lists, pattern.queue, pattern.score, pattern.after.mark
+  for place = 1, #lists do
+    list = lists[place]
+    base = #list
+    for at = 1, count do list[base + at] = keyList[at] end
+  end
+  if queue then
+    base = #queue
+    for at = 1, count do
+      queue[base + 1], queue[base + 2] = score, keyList[at]
+      base = base + 2
+    end
+  end
+  if mark then
+    for at = 1, count do add('st:' .. mark, (struct.unpack('>I6', keyList[at])), keyList[at]) end
+  end
+  pattern.run = Log.addAll(pattern.run, idList)
 end
 
--- Does the same to another. Answers its text. Short of calls: this is what most of the time of a
--- busy server goes to.
-function Alike.again(pattern, key, id, lease, result)
-  local text = textOf(pattern, id, lease, result)
-  pattern.count = pattern.count + 1
-  texts[key], ahead[key] = text, true
-  local list = Writing.texts
-  local at = #list
-  list[at + 1], list[at + 2] = key, text
-  local leaves, joins, mark = pattern.leaves, pattern.joins, pattern.after.mark
-  for place = 1, #leaves do
-    list = leaves[place]
-    list[#list + 1] = key
+-- So many more in the blocks of the numbers from one to another.
+function Alike.countIn(pattern, first, last)
+  local blocks = pattern.blocks
+  for block = floor(first / 128), floor(last / 128) do
+    local from, to = max(first, block * 128), min(last, block * 128 + 127)
+    blocks[block] = (blocks[block] or 0) + to - from + 1
   end
-  for place = 1, #joins do
-    list = joins[place]
-    list[#list + 1] = key
-  end
-  list = pattern.queue
-  if list then
-    at = #list
-    list[at + 1], list[at + 2] = pattern.score, key
-  end
-  if mark then add('st:' .. mark, (struct.unpack('>I6', key)), key) end
-  local run, runs = pattern.run, Log.runs
-  if runs[#runs] == run and Log.count < LIMIT.events then
-    S.lastEvent, Log.count = S.lastEvent + 1, Log.count + 1
-    list = run[10]
-    at = #list + 1
-    list[at], run[11][at] = id, pattern.attempt
-  else
-    logAnew(pattern, id)
-  end
-  return text
-end
-
--- A job as answers need it.
-function Alike.light(key, text, pattern, said)
-  return { key = key, text = text, line = pattern.line, said = said }
-end
-
--- One more in a block of numbers, or one less.
-function Alike.countIn(pattern, seq, by)
-  local block, blocks = floor(seq / 128), pattern.blocks
-  blocks[block] = (blocks[block] or 0) + by
 end
 
 -- Forgets a job whose head says all that there is to ask.
-function Alike.forget(head, key, id, text)
+function Alike.forget(head, key, id)
   local pattern = Alike.gone[head]
   if not pattern then
     pattern = { before = head, after = false, line = head.line, count = 0, blocks = {} }
@@ -131,13 +114,14 @@ function Alike.forget(head, key, id, text)
     Alike.patterns[#Alike.patterns + 1] = pattern
   end
   pattern.count = pattern.count + 1
-  Alike.countIn(pattern, (struct.unpack('>I6', key)), -1)
+  local block = floor(struct.unpack('>I6', key) / 128)
+  pattern.blocks[block] = (pattern.blocks[block] or 0) - 1
   Writing.goneKeys[#Writing.goneKeys + 1] = key
   Writing.goneNames[#Writing.goneNames + 1] = id
   texts[key], keys[id], rows[key], ids[id] = false, false, false, false
   S.forgotten = S.forgotten + 1
   signs.ended[#signs.ended + 1] = id
-  return Alike.light(key, text, pattern)
+  Lines.of(head.line)
 end
 
 -- What is counted of all of them together.

@@ -1,38 +1,42 @@
--- Owns the form of answers: jobs as the client reads them, and the names of their lines.
+-- Owns the form of answers: jobs as the client reads them.
 -- May never look inside what was said of a job.
 
--- Jobs as the client reads them: number, what was said (false if it knows), how they are now.
-local function jobsOf(list)
-  local flat, unknown = {}, {}
-  for at = 1, #list do
-    local row = list[at]
-    if not row.said and not row.isNew then unknown[#unknown + 1] = row.key end
+-- Jobs as the client reads them, three values for each: number, what was said (false if it knows),
+-- how it is now. Rows are looked at when all is done; `asked`: of whom what was said has to be
+-- read, and the `places` where it goes.
+local function newList()
+  return { flat = {}, count = 0, rows = {}, asked = {}, places = {} }
+end
+
+local function answer(list, row)
+  local count = list.count + 1
+  local at = 3 * count
+  list.count, list.rows[count] = count, row
+  list.flat[at - 2], list.flat[at - 1], list.flat[at] = row.key, false, false
+end
+
+local function flatOf(list)
+  local flat, asked, places = list.flat, list.asked, list.places
+  for count, row in pairs(list.rows) do
+    local at = 3 * count
+    Lines.of(row.line)
+    flat[at] = row.text or Rows.encode(row)
+    if row.said and not row.isNew then
+      flat[at - 1] = row.said
+    elseif not row.isNew then
+      local place = #asked + 1
+      asked[place], places[place] = row.key, at - 1
+    end
   end
-  local saids = readAll(P .. 'j', unknown)
-  for at = 1, #unknown do unknown[unknown[at]] = saids[at] or '' end
-  local count, known = 0, Lines.known
-  for at = 1, #list do
-    local row = list[at]
-    local key = row.key
-    row.said = row.said or unknown[key]
-    if not known[row.line] then Lines.of(row.line) end
-    flat[count + 1] = key
-    flat[count + 2] = not row.isNew and row.said
-    flat[count + 3] = row.text or Rows.encode(row)
-    count = count + 3
-  end
+  local found = readAll(P .. 'j', asked)
+  for at = 1, #asked do flat[places[at]] = found[at] or '' end
   return flat
 end
 
-local function linesInHand()
-  local flat = {}
-  for line, names in pairs(Lines.known) do
-    if type(names) == 'table' then
-      local at = #flat
-      flat[at + 1], flat[at + 2], flat[at + 3] = line, names.pool, names.type
-    end
-  end
-  return flat
+local function jobsOf(rowList)
+  local list = newList()
+  for at = 1, #rowList do answer(list, rowList[at]) end
+  return flatOf(list)
 end
 
 -- The answer of a call that changes nothing.

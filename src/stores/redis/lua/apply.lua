@@ -13,7 +13,9 @@ for at, kind in ipairs(ask.kinds) do
   kinds[at].meta = { __index = kinds[at] }
 end
 
-local function readMove(m, at)
+local m = ask.moves
+
+local function readMove(at)
   local rev = m[at + 4]
   return setmetatable({
     id = m[at], lease = m[at + 2], seq = m[at + 3], rev = rev and math.abs(rev),
@@ -21,38 +23,39 @@ local function readMove(m, at)
   }, kinds[m[at + 1]].meta)
 end
 
--- A success of a job about which nothing is special, and that nobody can be waiting for.
-local function succeedAlike(m, at, kind, key, head, id, lease)
-  if head.status ~= 'running' or lease ~= m[at + 2] or kind.code or m[at + 6] then return nil end
-  local pattern = Alike.known[head]
-  if not pattern or pattern.kind ~= kind then
-    local row = Rows.byKey(key)
-    if moveOne(row, readMove(m, at)) ~= 'moved' then return nil end
-    pattern = Alike.learn(head, row)
-    pattern.kind = kind
-    Alike.known[head] = pattern
-    return row
+local byte, find, read, pack6 = string.byte, string.find, struct.unpack, struct.pack
+
+local last = #m / WIDTH
+
+-- The keys and texts of the jobs that are to move, by their place: found by the number that the
+-- move brings; whether that is a job of this id, its text says. Others are found by their ids.
+local keyList, textList = {}, {}
+
+local function findAll()
+  local names, at = {}, 1
+  for place = 1, last do
+    local seq = m[at + 3] or m[at + 7]
+    if seq and seq > 0 then
+      keyList[place] = pack6('>I6', seq)
+    else
+      names[#names + 1], keyList[place] = m[at], ''
+    end
+    at = at + WIDTH
   end
-  local text = Alike.again(pattern, key, id, 0, m[at + 5])
-  signs.ended[#signs.ended + 1] = id
-  local isKnown = (struct.unpack('>I6', key)) == m[at + 7]
-  return { key = key, text = text, line = pattern.line, isNew = isKnown }
+  textList = readAll(P .. 'n', keyList)
+  if #names == 0 then return end
+  Rows.find(names)
+  for place = 1, last do
+    local key = keyList[place] == '' and keys[m[place * WIDTH - WIDTH + 1]]
+    if key then keyList[place], textList[place] = key, texts[key] end
+  end
 end
 
-local forgotten = {}
-
--- A success that is forgotten: no failure, no code, no edge, no key, no flow has to hear of it.
-local function forgetAlike(m, at, kind, key, head, text)
-  local seq, rev = struct.unpack('>I6', key), m[at + 4]
-  if head.status ~= 'success' or m[at + 2] or seq ~= m[at + 3] then return nil end
-  local isDue = rev >= 0 or (head.deadline > 0 and head.deadline <= now)
-  if head.rev ~= math.abs(rev) or not isDue or string.find(text, '\162co', 1, true) then
-    return nil
-  end
-  local row = Alike.forget(head, key, m[at], text)
-  forgotten[#forgotten + 1] = row
-  if kind.keepMs > 0 then Graph.remember(m[at], 'success', kind.keepMs) end
-  return row
+-- Whether a text is that of this id.
+local function isOf(text, id)
+  local high, low = byte(text, 1, 2)
+  local at = high * 256 + low + 9
+  return byte(text, at) == #id and find(text, id, at + 1, true) == at + 1
 end
 
 -- Whether no edge leads to a job: then nobody has to hear of it, and nobody names it.
@@ -62,7 +65,7 @@ local function isFree(id)
   if S.linked == 0 then return true end
   if areAllFree == nil then
     local all, found = {}, 0
-    for at = 1, #ask.moves, WIDTH do all[#all + 1] = P .. 'd:' .. ask.moves[at] end
+    for at = 1, #m, WIDTH do all[#all + 1] = P .. 'd:' .. m[at] end
     for first = 1, #all, 1000 do
       found = found + call('EXISTS', unpack(all, first, min(first + 999, #all)))
     end
@@ -71,32 +74,17 @@ local function isFree(id)
   return areAllFree or call('EXISTS', P .. 'd:' .. id) == 0
 end
 
--- What became of a job that is like others, and was moved; nil where it takes a closer look.
-local function moveAlike(m, at)
-  local key = keys[m[at]]
-  if not key or rows[key] ~= nil then return nil end
-  local text, kind = texts[key], kinds[m[at + 1]]
-  local step = kind.step
-  if not text then return nil end
-  if step == 'succeed' then
-    local head, place, id = Alike.bare(text)
-    if not head or not head.isPlain or not isFree(id) then return nil end
-    return succeedAlike(m, at, kind, key, head, id, (struct.unpack('>I6', text, place)))
-  end
-  if step ~= 'forget' then return nil end
-  local head = Head.split(text)
-  if not head.isPlain or not isFree(m[at]) then return nil end
-  return forgetAlike(m, at, kind, key, head, text)
-end
-
-local names, moved, follows, others = {}, {}, {}, {}
-for at = 1, #ask.moves, WIDTH do names[#names + 1] = ask.moves[at] end
-Rows.find(names)
+local moved, follows, others = newList(), {}, {}
 
 -- The long way. What does not happen is said with its place, counted from 1, and why.
-local function moveAt(at, place)
-  local row, status, why, by = Rows.byId(ask.moves[at]), 'stale', nil, nil
-  if row then status, why, by = moveOne(row, readMove(ask.moves, at)) end
+local function moveAt(place)
+  local at = place * WIDTH - WIDTH + 1
+  local id, key, text = m[at], keyList[place], textList[place]
+  if text and ids[id] == nil and rows[key] == nil and isOf(text, id) then
+    keys[id], texts[key] = key, text
+  end
+  local row, status, why, by = Rows.byId(id), 'stale', nil, nil
+  if row then status, why, by = moveOne(row, readMove(at)) end
   if status == 'moved' then
     follows[#follows + 1] = row
   else
@@ -104,25 +92,114 @@ local function moveAt(at, place)
     others[base + 1], others[base + 2] = place, status
     others[base + 3], others[base + 4], others[base + 5] = why or false, by or false, row ~= nil
   end
-  return row or false
+  if row then answer(moved, row) end
+  return status == 'moved' and row
 end
 
-for place = 1, #names do
+-- Whether nothing is special about the success of a job, and nobody can be waiting for it.
+local function isPlainSuccess(at, kind, key)
+  return kind.step == 'succeed' and not kind.code and not m[at + 6] and rows[key] == nil
+    and isFree(m[at])
+end
+
+-- Those that follow, as far as they are like the first that has succeeded. Answers where it ends.
+local function repeatFrom(pattern, place)
+  local before, rest, more = pattern.before.first, pattern.rest, pattern.more
+  local kindAt, size, areFree = pattern.kindAt, #pattern.before.first, S.linked == 0
+  local length, start = -1, nil
+  local names, idList, count, ended, endedAt = {}, {}, 0, signs.ended, #signs.ended
+  local write, base, flat, where = Writing.texts, #Writing.texts, moved.flat, 3 * moved.count
   local at = place * WIDTH - WIDTH + 1
-  moved[place] = moveAlike(ask.moves, at) or moveAt(at, place)
+  while true do
+    local id, text, key = m[at], textList[place], keyList[place]
+    if not text or m[at + 1] ~= kindAt or m[at + 6] or find(text, before, 1, true) ~= 1
+        or find(text, id, size + 8, true) ~= size + 8 or #text ~= size + 7 + #id
+        or read('>I6', text, size + 1) ~= m[at + 2] or rows[key] ~= nil
+        or not (areFree or isFree(id)) then
+      break
+    end
+    if length ~= #id then
+      length = #id
+      start = Alike.startOf(pattern, length)
+    end
+    local result = m[at + 5]
+    text = result and start .. id .. more .. pack(result) or start .. id .. rest
+    count, endedAt, place = count + 1, endedAt + 1, place + 1
+    names[count], idList[count], ended[endedAt] = key, id, id
+    write[base + 1], write[base + 2], base = key, text, base + 2
+    flat[where + 1], flat[where + 2], flat[where + 3] = key, false, text
+    if m[at + 7] == 0 then
+      local asked = #moved.asked + 1
+      moved.asked[asked], moved.places[asked] = key, where + 2
+    end
+    at, where = at + WIDTH, where + 3
+  end
+  moved.count = moved.count + count
+  Alike.again(pattern, names, idList)
+  return place
+end
+
+-- A success; the next ones too if they are like it. Answers the next place, nil for the long way.
+local function succeedFrom(place)
+  local at, text, key = place * WIDTH - WIDTH + 1, textList[place], keyList[place]
+  local kindAt = m[at + 1]
+  if not text or not isPlainSuccess(at, kinds[kindAt], key) then return nil end
+  local head = Alike.bare(text)
+  if not head or not head.isPlain or head.status ~= 'running' then return nil end
+  local pattern = Alike.known[head]
+  if pattern and pattern.kindAt == kindAt then
+    local following = repeatFrom(pattern, place)
+    return following > place and following or nil
+  end
+  local row, following = moveAt(place), textList[place + 1]
+  -- One that is alone with its head teaches nobody.
+  if row and following and find(following, head.first, 1, true) == 1 then
+    pattern = Alike.learn(head, row)
+    pattern.kindAt = kindAt
+    Alike.known[head] = pattern
+  end
+  return place + 1
+end
+
+local forgotten = {}
+
+-- A success that is forgotten: no failure, no code, no edge, no key, no flow has to hear of it.
+local function forgetAt(place)
+  local at, text, key = place * WIDTH - WIDTH + 1, textList[place], keyList[place]
+  local kind = kinds[m[at + 1]]
+  if kind.step ~= 'forget' or not text or rows[key] ~= nil then return nil end
+  local head, seq, rev = Head.split(text), read('>I6', key), m[at + 4]
+  if not head.isPlain or head.status ~= 'success' or not isFree(m[at]) then return nil end
+  if m[at + 2] or seq ~= m[at + 3] or not isOf(text, m[at]) then return nil end
+  local isDue = rev >= 0 or (head.deadline > 0 and head.deadline <= now)
+  if head.rev ~= math.abs(rev) or not isDue or find(text, '\162co', 1, true) then return nil end
+  Alike.forget(head, key, m[at])
+  local where = 3 * moved.count
+  moved.count = moved.count + 1
+  moved.flat[where + 1], moved.flat[where + 2], moved.flat[where + 3] = key, false, text
+  forgotten[#forgotten + 1] = where + 2
+  if kind.keepMs > 0 then Graph.remember(m[at], 'success', kind.keepMs) end
+  return place + 1
+end
+
+findAll()
+local place = 1
+while place <= last do
+  local following = succeedFrom(place) or forgetAt(place)
+  if not following then
+    moveAt(place)
+    following = place + 1
+  end
+  place = following
 end
 
 for _, row in ipairs(follows) do follow(row) end
 
 local lost = {}
-for at, row in ipairs(forgotten) do lost[at] = row.key end
-for at, said in ipairs(readAll(P .. 'j', lost)) do forgotten[at].said = said or '' end
+for at, where in ipairs(forgotten) do lost[at] = moved.flat[where - 1] end
+for at, said in ipairs(readAll(P .. 'j', lost)) do moved.flat[forgotten[at]] = said or '' end
 Pools.takeRoom()
 
 return finish(function()
-  local list = {}
-  for place = 1, #moved do
-    if moved[place] then list[#list + 1] = moved[place] end
-  end
-  return { #moved, others, jobsOf(list) }
+  return { last, others, flatOf(moved) }
 end)

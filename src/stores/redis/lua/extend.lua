@@ -36,7 +36,7 @@ for _, line in ipairs(call('SMEMBERS', P .. 'hl:' .. ask.holder)) do
   end
 end
 table.sort(unheard, function(a, b) return a.lease < b.lease end)
-for _, row in ipairs(unheard) do giveBack(row) end
+for _, row in ipairs(unheard) do Turns.giveBack(row) end
 Pools.takeRoom()
 
 return finish(function()

@@ -52,15 +52,6 @@ function Graph.outcomeOf(id)
   return tonumber(till) > now and STATUS[tonumber(number)] or nil
 end
 
--- New jobs by ids that were others': the old outcomes no longer count.
-function Graph.adopt(fresh)
-  if not hasOutcomes() then return end
-  local names = {}
-  for at, row in ipairs(fresh) do names[at] = row.id end
-  putAll('HDEL', P .. 'outcome', names)
-  putAll('ZREM', P .. 'outcomes', names)
-end
-
 function Graph.knows(id)
   return Rows.byId(id) ~= nil or Graph.outcomeOf(id) ~= nil
 end

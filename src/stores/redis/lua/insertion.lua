@@ -1,8 +1,14 @@
 -- Owns putting groups of jobs in: what would become of each, and then all of them or none.
 -- May never change anything before the whole group has been considered.
 
-local WIDE = 8
+-- A job is { id, kind, said }; a kind is { line, terms, flags, priority, delayMs, minted }.
+local WIDE = 3
 local NO_PAYLOAD = 2
+
+local function namesOf(group, names)
+  for at = 1, #group.jobs, WIDE do names[#names + 1] = group.jobs[at] end
+  return names
+end
 
 -- The numbers of the terms of this call, which are written down if nobody had agreed on them.
 local termsOf = {}
@@ -28,11 +34,12 @@ end
 
 -- A job of the group as it came; what is special about it stands in the header of what was said.
 local function readJob(m, at)
+  local kind = ask.kinds[m[at + 1]]
   local job = {
-    id = m[at], names = m[at + 1], terms = m[at + 2], flags = m[at + 3], priority = m[at + 4],
-    delayMs = m[at + 5], said = m[at + 6], minted = m[at + 7],
+    id = m[at], terms = kind[2], flags = kind[3], priority = kind[4], delayMs = kind[5],
+    said = m[at + 2], minted = kind[6],
   }
-  local line = ask.lines[job.names]
+  local line = ask.lines[kind[1]]
   job.pool, job.type = line[1], line[2]
   job.header = Rows.header(job)
   return job
@@ -157,6 +164,19 @@ local function answersOf(plan, fresh)
   return answers
 end
 
+local hadOutcomes
+
+-- New jobs by ids that were others': the old outcomes no longer count.
+local function adopt(names)
+  putAll('HDEL', P .. 'outcome', names)
+  putAll('ZREM', P .. 'outcomes', names)
+end
+
+local function hasOutcomes()
+  if hadOutcomes == nil then hadOutcomes = call('EXISTS', P .. 'outcome') == 1 end
+  return hadOutcomes
+end
+
 local function insertOne(group, needsNoRoom)
   if group.fence and not holds(group.fence) then return { status = 'stale' } end
   if group.tick and not Timetable.stands(group.tick) then return { status = 'stale' } end
@@ -170,7 +190,11 @@ local function insertOne(group, needsNoRoom)
     local deps = job.header.deps
     for place = 1, #deps, 2 do names[#names + 1] = deps[place] end
   end
-  Graph.adopt(fresh)
+  if hasOutcomes() then
+    local own = {}
+    for at, row in ipairs(fresh) do own[at] = row.id end
+    adopt(own)
+  end
   Rows.prepare(names)
   for _, row in ipairs(fresh) do
     if has(row, LINKED) then Graph.link(row) end
@@ -180,81 +204,121 @@ local function insertOne(group, needsNoRoom)
 end
 
 -- Whether nothing is special about a group: no job of it is there, or asks for anything.
-local function isPlainGroup(group, needsNoRoom)
-  local m, seen = group.jobs, {}
+-- `seen`: who is there, or has come with this call.
+local function isPlainGroup(group, needsNoRoom, seen)
+  local m = group.jobs
   if group.fence or group.tick or not (needsNoRoom or S.bounds == 0) then return false end
   for at = 1, #m, WIDE do
     local id = m[at]
-    if m[at + 3] % 2 >= SPECIAL or seen[id] or ids[id] ~= false or keys[id] then return false end
+    if seen[id] or ask.kinds[m[at + 1]][3] % 2 >= SPECIAL then return false end
     seen[id] = true
   end
   return true
 end
 
-local function isLikeLast(m, at)
-  for offset = 1, 5 do
-    if m[at + offset] ~= m[at + offset - WIDE] then return false end
+-- Whether others may ask for a job by its id before the call is over.
+local hasOthers = false
+
+-- The others of a kind that follow, as the rules have put the first in. Answers where it ends.
+local function repeatFrom(pattern, m, at, list)
+  local kind, rest, first, pack6 = m[at + 1], pattern.rest, S.lastSeq + 1, struct.pack
+  local names, saids, write, flat = Writing.names, Writing.saids, Writing.texts, list.flat
+  local nameAt, saidAt, base, where = #names, #saids, #write, 3 * list.count
+  local seq, keyList, idList, count = S.lastSeq, {}, {}, 0
+  local id, length, start = m[at], -1, nil
+  while id and m[at + 1] == kind do
+    if #id ~= length then
+      length = #id
+      start = Alike.startOf(pattern, length)
+    end
+    seq, count = seq + 1, count + 1
+    local key, said, text = pack6('>I6', seq), m[at + 2], start .. id .. rest
+    keyList[count], idList[count] = key, id
+    names[nameAt + 1], names[nameAt + 2], nameAt = id, key, nameAt + 2
+    write[base + 1], write[base + 2], base = key, text, base + 2
+    if said ~= '' then
+      saids[saidAt + 1], saids[saidAt + 2], saidAt = key, said, saidAt + 2
+    end
+    flat[where + 1], flat[where + 2], flat[where + 3], where = key, false, text, where + 3
+    if hasOthers then keys[id], ids[id] = key, nil end
+    at = at + WIDE
+    id = m[at]
   end
-  return true
+  S.lastSeq, list.count = seq, list.count + count
+  Alike.countIn(pattern, first, seq)
+  Alike.again(pattern, keyList, idList)
+  return at
 end
 
 -- The same as insertOne, where the rules have to be asked about the first of each kind alone.
-local function insertPlain(group)
-  local m, fresh, pattern = group.jobs, {}, nil
-  for at = 1, #m, WIDE do
-    local id, row = m[at], nil
-    if pattern and #Alike.patterns > 0 and isLikeLast(m, at) then
-      S.lastSeq = S.lastSeq + 1
-      local key, said = Rows.key(S.lastSeq), m[at + 6]
-      local text = Alike.again(pattern, key, id, 0)
-      append(Writing.names, id, key)
-      if said ~= '' then append(Writing.saids, key, said) end
-      Alike.countIn(pattern, S.lastSeq, 1)
-      keys[id], ids[id] = key, nil
-      row = Alike.light(key, text, pattern, said)
-      row.id, row.isNew = id, true
+local function insertPlain(group, list)
+  local m, at = group.jobs, 1
+  while at <= #m do
+    local kind = m[at + 1]
+    local pattern = Alike.known[kind]
+    if pattern then
+      at = repeatFrom(pattern, m, at, list)
     else
-      row = newRow(readJob(m, at))
+      local row = newRow(readJob(m, at))
       Rows.introduce(row)
       Board.begin(row)
-      pattern = Alike.learn(false, row)
+      if hasOthers or kind == m[at + 1 + WIDE] then
+        Alike.known[kind] = Alike.learn(false, row)
+      end
+      answer(list, row)
+      at = at + WIDE
     end
-    fresh[#fresh + 1] = row
   end
-  Graph.adopt(fresh)
-  return { status = 'done', added = fresh }
+  if hasOutcomes() then adopt(namesOf(group, {})) end
+  return { status = 'done', added = #m / WIDE }
 end
 
-local function insertAll(groups, needsNoRoom)
-  local names, results = {}, {}
-  for _, group in ipairs(groups) do
-    for at = 1, #group.jobs, WIDE do names[#names + 1] = group.jobs[at] end
-  end
-  Rows.prepare(names)
-  for at, group in ipairs(groups) do
-    if isPlainGroup(group, needsNoRoom) then
-      results[at] = insertPlain(group)
-    else
-      results[at] = insertOne(group, needsNoRoom)
+-- Takes those of a group in hand that were there. `found`: their keys, from a place on.
+local function prepare(group, found, from)
+  local m, names = group.jobs, {}
+  for at = 1, #m, WIDE do
+    local id, key = m[at], found[from + (at - 1) / WIDE]
+    names[#names + 1] = id
+    if ids[id] == nil and not keys[id] then
+      keys[id] = key
+      if not key then ids[id] = false end
     end
   end
-  return results
+  Rows.prepare(names)
+end
+
+-- Answers what became of each group, and the jobs that were added or there, group by group.
+local function insertAll(groups, needsNoRoom)
+  local names, seen, results, list, from = {}, {}, {}, newList(), 1
+  for _, group in ipairs(groups) do namesOf(group, names) end
+  local found = readAll(P .. 'i', names)
+  for at = 1, #found do
+    if found[at] then seen[names[at]] = true end
+  end
+  hasOthers = #groups > 1
+  for at, group in ipairs(groups) do
+    if isPlainGroup(group, needsNoRoom, seen) then
+      results[at] = insertPlain(group, list)
+    else
+      prepare(group, found, from)
+      results[at] = insertOne(group, needsNoRoom)
+      for _, each in ipairs(results[at].answers or {}) do
+        if each[2] then answer(list, each[2]) end
+      end
+    end
+    from = from + #group.jobs / WIDE
+  end
+  return results, list
 end
 
 -- Per group: its status, then its refusals, or which of its jobs were added; then all jobs.
-local function answerTo(results)
-  local said, list = {}, {}
+local function answerTo(results, list)
+  local said = {}
   for at, result in ipairs(results) do
     local what = result.refusals or {}
-    for place, answer in ipairs(result.answers or {}) do
-      what[place] = answer[1]
-      list[#list + 1] = answer[2]
-    end
-    for place, row in ipairs(result.added or {}) do
-      what[place] = true
-      list[#list + 1] = row
-    end
+    for place, each in ipairs(result.answers or {}) do what[place] = each[1] end
+    for place = 1, result.added or 0 do what[place] = true end
     said[at] = { result.status, what }
   end
-  return { said, jobsOf(list) }
+  return { said, flatOf(list) }
 end

@@ -1,48 +1,6 @@
 -- Owns what one `lease` takes of a pool: promises 5, 16, 17, 18 and 20, in the order of the text.
 -- May never look at more queues and jobs than it takes, puts aside, or has to choose among.
 
-local Slots = { pools = {}, types = {}, shares = {}, lines = {}, own = {} }
-
-local function increase(counts, name, by)
-  counts[name] = (counts[name] or 0) + by
-end
-
--- Slots in use, counted from the leases and holds themselves.
-function Slots.read()
-  for _, place in ipairs(call('SMEMBERS', P .. 'held')) do
-    local line = tonumber(string.sub(place, 3))
-    local names, used = Lines.of(line), call('SCARD', P .. place)
-    Slots.lines[#Slots.lines + 1] = line
-    increase(Slots.pools, names.pool, used)
-    increase(Slots.types, names.type, used)
-  end
-end
-
-function Slots.ofPool(pool)
-  return Slots.pools[pool] or 0
-end
-
--- Those of a holder in a pool; what it has taken in this call is not in the store yet.
-function Slots.ofShare(pool, holder)
-  local shares = Slots.shares[holder]
-  if not shares then
-    shares = {}
-    Slots.shares[holder] = shares
-    for _, line in ipairs(call('SMEMBERS', P .. 'hl:' .. holder)) do
-      local used = call('SCARD', P .. 'h:' .. holder .. '\0' .. line)
-      increase(shares, Lines.of(tonumber(line)).pool, used)
-    end
-  end
-  return (shares[pool] or 0) + (Slots.own[pool] or 0)
-end
-
--- One more, of the worker that asks.
-function Slots.add(pool, type)
-  increase(Slots.pools, pool, 1)
-  increase(Slots.types, type, 1)
-  increase(Slots.own, pool, 1)
-end
-
 local function isUrgent(priority, minPriority)
   return priority >= minPriority and priority > (S.ageing and S.ageing.ceiling or 0)
 end
@@ -52,15 +10,7 @@ local function raiseOf(cap, elastic)
   return max(1, floor(cap * elastic.ratio))
 end
 
--- The ready jobs of one line, suspects or others, read some at a time once one is wanted.
-local Queue = {}
-
-function Queue.new(place, names, isSuspects)
-  return {
-    place = place, names = names, isSuspects = isSuspects, keys = {}, ranks = {}, at = 1, base = 0,
-  }
-end
-
+-- The ready jobs of one line, suspects or others, are read some at a time once one is wanted.
 local function readQueue(queue, size)
   local place, last = P .. queue.place, queue.base + size - 1
   local keys, ranks = {}, {}
@@ -73,7 +23,7 @@ local function readQueue(queue, size)
     end
   end
   queue.base = queue.base + #keys
-  queue.keys, queue.ranks, queue.at = keys, ranks, 1
+  queue.keys, queue.ranks, queue.texts, queue.at = keys, ranks, nil, 1
   queue.isDone = #keys < size
 end
 
@@ -83,14 +33,21 @@ local function headOf(queue, size)
   return queue.keys[queue.at], queue.ranks[queue.at]
 end
 
--- The next job: its head alone, with its text, if there is nothing rare about it.
+-- The text of its first job. Those of all that have been read of the queue are read with it.
+local function textOf(queue)
+  if not queue.texts then queue.texts = readAll(P .. 'n', queue.keys) end
+  return queue.texts[queue.at]
+end
+
+-- The next job: its head alone, if there is nothing rare about it.
 local function peek(queue, chunk)
   local key = headOf(queue, chunk)
   if not key then return nil end
   if rows[key] == nil then
-    if texts[key] == nil then Rows.read(queue.keys) end
-    local head, at, id = Alike.bare(texts[key])
-    if head then return head, key, id end
+    local text = textOf(queue)
+    local head = Alike.bare(text)
+    if head then return head, key, true end
+    texts[key] = text
   end
   return Rows.byKey(key), key
 end
@@ -113,8 +70,8 @@ local function nextOf(queues, lease)
       end
     end
     if not best then return nil end
-    local row, key, id = peek(best, lease.size)
-    if not row.victim then return best, row, key, id end
+    local row, key, isBare = peek(best, lease.size)
+    if not row.victim then return best, row, key, isBare end
     best.at = best.at + 1
   end
 end
@@ -134,58 +91,6 @@ local function opensAt(pool)
   return breaker and max(byRate, Breaker.freeAt(breaker)) or byRate
 end
 
-local function givesWayBefore(a, b)
-  if a.priority ~= b.priority then return a.priority < b.priority end
-  if a.startedAt ~= b.startedAt then return a.startedAt > b.startedAt end
-  return a.seq > b.seq
-end
-
--- Which of those that hold a slot has to give way, or from when on time alone makes one of them.
-local function victimOf(held, urgent, terms, holder)
-  local victim, at = nil, NEVER
-  for _, row in ipairs(held) do
-    if row.hold or row.evictor then return nil, NEVER end
-    local mayGive = (not holder or row.holder == holder) and has(row, PREEMPTIBLE)
-      and (row.preempted or 0) < LIMIT.displaced and row.priority + terms.minGap <= urgent.priority
-    if mayGive then
-      local from = row.startedAt + terms.minRunMs
-      if from > now then at = min(at, from)
-      elseif not victim or givesWayBefore(row, victim) then victim = row end
-    end
-  end
-  return victim, victim and NEVER or at
-end
-
--- Everybody who holds a slot of the pool, and can still be told to give it up.
-local function heldIn(pool, lease)
-  local held = {}
-  for _, line in ipairs(Slots.lines) do
-    if Lines.of(line).pool == pool then
-      local keys = call('SMEMBERS', P .. 'l:' .. line)
-      Rows.load(keys)
-      for _, key in ipairs(keys) do held[#held + 1] = rows[key] end
-    end
-  end
-  for _, row in ipairs(lease.granted) do
-    if Lines.of(row.line).pool == pool then held[#held + 1] = row end
-  end
-  local able = {}
-  for _, row in ipairs(held) do
-    if not row.stuck then able[#able + 1] = row end
-  end
-  return able
-end
-
--- Promise 17, for the job that is next and has no room. One slot less in use has to be enough.
-local function displaceFor(row, pool, lease, cap, share)
-  local terms = pool.rules.preempt
-  if not terms or row.displaced or not isUrgent(row.priority, terms.minPriority) then return end
-  local mine = Slots.ofShare(pool.name, lease.holder)
-  if Slots.ofPool(pool.name) ~= cap or mine > share then return end
-  local victim, at = victimOf(heldIn(pool.name, lease), row, terms, mine == share and lease.holder)
-  if victim then Board.displace(victim, row) else lease.nextAt = min(lease.nextAt, at) end
-end
-
 -- Whether nothing but the caps of pool and worker has to be asked again for each job.
 local function isSimple(rules, pool, queues, lease)
   local isBound = rules.rate or pool.breaker or rules.elastic or rules.preempt
@@ -195,27 +100,24 @@ end
 
 -- Grants as many of one queue as there are slots; leaves to takeFrom what is not alike.
 local function takeRun(queue, most, lease)
-  local taken, grantAlike, bare = 0, lease.grantAlike, Alike.bare
+  local taken, isUntouched = 0, not Writing.rems[queue.place]
   while taken < most do
-    local key = queue.keys[queue.at] or headOf(queue, lease.size)
+    local key = headOf(queue, lease.size)
     if not key or rows[key] ~= nil then break end
-    if texts[key] == nil then Rows.read(queue.keys) end
-    local head, _, id = bare(texts[key])
+    local head = Alike.bare(textOf(queue))
     if not head or not head.isPlain then break end
-    queue.at, taken = queue.at + 1, taken + 1
-    grantAlike(head, key, id)
+    taken = taken + lease.grantAlike(head, queue, most - taken)
   end
   lease.left = lease.left - taken
-  for _ = 1, taken do Slots.add(queue.names.pool, queue.names.type) end
+  Slots.add(queue.names, taken)
+  -- If no other is taken of it, those are taken out as what stands in front.
+  if isUntouched then Writing.fronts[queue.place] = taken end
 end
 
 -- Grants the best of a pool that may start.
 local function takeFrom(pool, queues, lease)
   local rules, isChanged = pool.rules, false
-  if rules.paused then return end
-  if not rules.elastic and not rules.preempt and Slots.ofPool(pool.name) >= rules.concurrency then
-    return
-  end
+  if Pools.isShut(pool) then return end
   queues[1].isAlone = #queues == 1
   if isSimple(rules, pool, queues, lease) then
     local share = rules.perWorker < rules.concurrency
@@ -224,7 +126,7 @@ local function takeFrom(pool, queues, lease)
     takeRun(queues[1], min(lease.left, free, share), lease)
   end
   while lease.left > 0 do
-    local queue, row, key, id = nextOf(queues, lease)
+    local queue, row, key, isBare = nextOf(queues, lease)
     if not queue then break end
     local cap, share = limitsFor(row, rules)
     local hasRoom = Slots.ofPool(pool.name) < cap
@@ -235,21 +137,21 @@ local function takeFrom(pool, queues, lease)
       break
     end
     if not hasRoom then
-      displaceFor(Rows.byKey(key), pool, lease, cap, share)
+      Victims.displaceFor(Rows.byKey(key), pool, lease, cap, share)
       break
     end
     if rules.rate then pool.tat = Rate.taken(rules.rate, pool.tat, 1) end
     isChanged = isChanged or rules.rate or pool.breaker
-    queue.at = queue.at + 1
     lease.left = lease.left - 1
     lease.hasSuspect = lease.hasSuspect or isSuspect(row)
     local pass = pool.breaker and Breaker.admit(pool.breaker)
-    if id and row.isPlain and not (pass or rules.preempt) then
-      lease.grantAlike(row, key, id)
+    if isBare and row.isPlain and not (pass or rules.preempt) then
+      lease.grantAlike(row, queue, 1)
     else
+      queue.at = queue.at + 1
       lease.grant(Rows.byKey(key), pass)
     end
-    Slots.add(pool.name, queue.names.type)
+    Slots.add(queue.names, 1)
   end
   if isChanged then Pools.save(pool) end
 end

@@ -92,11 +92,11 @@ for _, row in ipairs(gone) do
   Rows.remove(row)
 end
 for _, row in ipairs(gone) do Board.releaseLane(row) end
-local results = insertAll({ ask.group }, true)
+local results, list = insertAll({ ask.group }, true)
 if results[1].status ~= 'done' then
   for at = #undo, 1, -1 do call(unpack(undo[at])) end
-  return pack({ {}, false, false, now, answerTo(results) })
+  return pack({ {}, false, false, now, answerTo(results, list) })
 end
 put = writeIt
 Pools.takeRoom()
-return finish(function() return answerTo(results) end)
+return finish(function() return answerTo(results, list) end)

@@ -24,11 +24,14 @@ for name, short in pairs(RARE) do
 end
 
 -- Jobs in hand by key and by id; false for one that is known not to be there. What has only been
--- read is in `texts`; what a call has written down without taking it in hand is `ahead` of the
--- store until the next flush.
-local rows, ids, texts, keys, ahead = {}, {}, {}, {}, {}
+-- read is in `texts`.
+local rows, ids, texts, keys = {}, {}, {}, {}
+
+-- Of whom a call has written something down without taking them in hand is ahead of the store until
+-- the next flush: lists of keys, of which a set is made when somebody asks.
+local Ahead = { lists = {}, keys = {} }
 local dirty, dirtyCount = {}, 0
-local Rows, Lines = {}, { known = {} }
+local Rows = {}
 local flush
 
 -- Six bytes, so that members with equal scores stand in order of seq.
@@ -38,45 +41,6 @@ end
 
 local function has(row, flag)
   return row.flags % (flag + flag) >= flag
-end
-
--- The pool and the type of a line; its number is never another's.
-function Lines.of(line)
-  local known = Lines.known[line]
-  if known then return known end
-  local text = call('HGET', P .. 'line', line)
-  local at = string.find(text, '\0', 1, true)
-  known = { line = line, pool = string.sub(text, 1, at - 1), type = string.sub(text, at + 1) }
-  Lines.known[line] = known
-  return known
-end
-
-function Lines.by(pool, type)
-  local name = pool .. '\0' .. type
-  local known = Lines.known[name]
-  if known then return known end
-  local line = call('HGET', P .. 'lineby', name)
-  if not line then
-    S.lastLine = S.lastLine + 1
-    line = S.lastLine
-    put('HSET', P .. 'line', line, name)
-    put('HSET', P .. 'lineby', name, line)
-  end
-  line = tonumber(line)
-  Lines.known[name] = line
-  Lines.known[line] = { line = line, pool = pool, type = type }
-  return line
-end
-
--- Every line there is, or those of one pool.
-function Lines.all(pool)
-  local found, all = {}, call('HGETALL', P .. 'line')
-  for at = 1, #all, 2 do
-    local line = tonumber(all[at])
-    local names = Lines.of(line)
-    if not pool or names.pool == pool then found[#found + 1] = line end
-  end
-  return found
 end
 
 local Rank = {}
@@ -154,6 +118,7 @@ function Head.of(bytes)
   head.mark, head.wait, head.held, head.laned, head.doomed, head.suspect = marksOf(head)
   head.term, head.termAt, head.ranked = termOf(head), head.deadline, rank
   head.isPlain = not has(head, SPECIAL)
+  head.first = struct.pack('>I2', #bytes) .. bytes
   head.meta = { __index = head }
   Head.known[bytes] = head
   return head
@@ -229,8 +194,21 @@ function Rows.encode(row)
   return row.text or Head.join(Head.bytes(row), row.lease, row.id) .. Rows.rest(row)
 end
 
+local function isAnyAhead(list)
+  local lists, set = Ahead.lists, Ahead.keys
+  for at = 1, #lists do
+    for _, key in ipairs(lists[at]) do set[key] = true end
+    lists[at] = nil
+  end
+  for at = 1, #list do
+    if set[list[at]] then return true end
+  end
+  return false
+end
+
 -- Reads several texts at once, where one by one would be as many questions.
 function Rows.read(list)
+  if (#Ahead.lists > 0 or next(Ahead.keys)) and isAnyAhead(list) then flush() end
   local unknown = {}
   for at = 1, #list do
     if texts[list[at]] == nil then unknown[#unknown + 1] = list[at] end
@@ -242,9 +220,6 @@ end
 
 -- Takes jobs in hand.
 function Rows.load(list)
-  local isAhead = false
-  for at = 1, #list do isAhead = isAhead or ahead[list[at]] end
-  if isAhead then flush() end
   Rows.read(list)
   for at = 1, #list do
     local key = list[at]

@@ -9,6 +9,10 @@ local NEVER, MOST = math.huge, 2 ^ 53 - 1
 local P = string.sub(KEYS[1], 1, -6)
 local ask = unpackAll(ARGV[1])
 
+-- Some of these are filled by pieces that are made when the first of their functions is asked for.
+local Board, Graph, Lanes, Keys, Pools, Rate, Breaker = {}, {}, {}, {}, {}, {}, {}
+local Promotion, Victims, Turns = {}, {}, {}
+
 -- In the order in which the state is packed; schema.ts says what each is.
 local STATE = {
   'version', 'now', 'lastSeq', 'lastLease', 'lastEvent', 'oldestEvent', 'forgotten', 'unranked',
@@ -105,22 +109,40 @@ function Log.close()
   Log.runs, Log.count = {}, 0
 end
 
--- Entries that differ in job and attempt only are one run: a lease writes its names once.
-function Log.add(job, pool, type, from, to, event, attempt, code, cause, worker)
-  local seq = S.lastEvent + 1
-  S.lastEvent = seq
+-- A run is what entries have in common that differ in their job only; then the jobs.
+local function openRun(type, pool, from, to, event, code, cause, worker, attempt)
   if Log.count == LIMIT.events then Log.close() end
-  Log.count = Log.count + 1
-  local runs = Log.runs
-  local run = runs[#runs]
+  local run = { S.lastEvent + 1, type, pool, from, to, event, code, cause, worker, attempt, {} }
+  Log.runs[#Log.runs + 1] = run
+  return run
+end
+
+-- Entries that differ in their job only are one run: a lease writes its names once.
+function Log.add(job, pool, type, from, to, event, attempt, code, cause, worker)
+  local run = Log.runs[#Log.runs]
   if not run or run[5] ~= to or run[6] ~= event or run[4] ~= from or run[2] ~= type
-      or run[3] ~= pool or run[9] ~= worker or run[7] ~= code or run[8] ~= cause then
-    run = { seq, type, pool, from, to, event, code, cause, worker, {}, {} }
-    runs[#runs + 1] = run
+      or run[3] ~= pool or run[9] ~= worker or run[7] ~= code or run[8] ~= cause
+      or run[10] ~= attempt or Log.count == LIMIT.events then
+    run = openRun(type, pool, from, to, event, code, cause, worker, attempt)
   end
-  local jobs, attempts = run[10], run[11]
-  local at = #jobs + 1
-  jobs[at], attempts[at] = job, attempt
+  local jobs = run[11]
+  jobs[#jobs + 1] = job
+  S.lastEvent, Log.count = S.lastEvent + 1, Log.count + 1
+end
+
+-- The entry of a run for more jobs. Answers the run that the last of them is in.
+function Log.addAll(run, more)
+  local at, last = 1, #more
+  while at <= last do
+    if Log.runs[#Log.runs] ~= run or Log.count == LIMIT.events then
+      run = openRun(unpack(run, 2, 10))
+    end
+    local jobs, count = run[11], min(last - at + 1, LIMIT.events - Log.count)
+    local base = #jobs + 1 - at
+    for place = at, at + count - 1 do jobs[base + place] = more[place] end
+    S.lastEvent, Log.count, at = S.lastEvent + count, Log.count + count, at + count
+  end
+  return run
 end
 
 -- The field is the instant of all entries in it: that is all that pruning has to read.

@@ -1,7 +1,7 @@
 -- Owns what a call writes of its jobs: records, queues, marks and counts, batched by key.
 -- May never write what has not changed, or a job twice between two looks at the store.
 
-local Writing = { adds = {}, rems = {}, sums = {}, emptied = {}, terms = {} }
+local Writing = { adds = {}, rems = {}, sums = {}, emptied = {}, terms = {}, fronts = {} }
 local tallies, weighs, failures = {}, {}, {}
 local Alike = { patterns = {}, gone = {}, known = {} }
 
@@ -214,7 +214,11 @@ local REGISTERED = { ['r:'] = true, ['rs'] = true, ['l:'] = true, ['h:'] = true 
 
 local function writePlaces()
   for place, members in pairs(Writing.rems) do
-    putAll(members.isSet and 'SREM' or 'ZREM', P .. place, members)
+    if Writing.fronts[place] == #members then
+      put('ZREMRANGEBYRANK', P .. place, 0, #members - 1)
+    else
+      putAll(members.isSet and 'SREM' or 'ZREM', P .. place, members)
+    end
     if REGISTERED[string.sub(place, 1, 2)] and not Writing.adds[place]
         and call('EXISTS', P .. place) == 0 then
       register(place, false)
@@ -224,7 +228,7 @@ local function writePlaces()
     putAll(members.isSet and 'SADD' or 'ZADD', P .. place, members)
     if REGISTERED[string.sub(place, 1, 2)] then register(place, true) end
   end
-  Writing.adds, Writing.rems = {}, {}
+  Writing.adds, Writing.rems, Writing.fronts = {}, {}, {}
 end
 
 -- Keys in one member at most.
@@ -320,7 +324,7 @@ local function writeRows()
   putAll('HSET', P .. 'j', Writing.saids)
   putAll('HSET', P .. 'i', Writing.names)
   empty()
-  ahead = {}
+  Ahead.lists, Ahead.keys = {}, {}
 end
 
 -- Writes everything in hand, so that the store can be asked about it.
