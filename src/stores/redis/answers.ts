@@ -1,7 +1,7 @@
 // Owns the answers of scripts that move jobs, as the port gives them.
 // May never decide: what a script has not said is not known.
 
-import type { StoredJob } from '../../core/job.ts'
+import type { NewJob, StoredJob } from '../../core/job.ts'
 import type { Missed, Schedule } from '../../core/settings.ts'
 import type {
   ExtendAnswer,
@@ -15,7 +15,7 @@ import type {
   Refusal,
 } from '../../store/store.ts'
 import type { Reader } from './pack.ts'
-import { type Known, readJobs, type Sharing } from './rows.ts'
+import { type Knowing, type Known, readJobs, type Sharing } from './rows.ts'
 
 export function readInserted(
   reader: Reader,
@@ -23,32 +23,42 @@ export function readInserted(
   groups: readonly Pick<InsertGroup, 'jobs'>[],
 ): InsertAnswer[] {
   reader.list()
-  const said = Array.from({ length: reader.list() }, () => {
+  const said: { readonly status: string; readonly what: unknown[] }[] = []
+  // Who may stand in the answer, in its order, without those of groups that were not stored.
+  const asked: NewJob[] = []
+  for (let left = reader.list(); left > 0; left -= 1) {
     reader.list()
-    return { status: reader.text(), what: reader.value() as unknown[] }
-  })
-  // Who was added by this call, by id: the server does not say again what it was.
-  const added = new Map<string, Known>()
-  for (const [at, { status, what }] of said.entries()) {
-    for (const [place, job] of (groups[at]?.jobs ?? []).entries()) {
-      if (status === 'done' && what[place] === true) added.set(job.id, job)
-    }
+    const status = reader.text()
+    const jobs = groups[said.length]?.jobs ?? []
+    said.push({ status, what: reader.value() as unknown[] })
+    if (status === 'done') asked.push(...jobs)
   }
-  const jobs = readJobs(reader, { ...sharing, known: (id) => added.get(id) })
+  const jobs = readJobs(reader, sharing, knowing(asked))
   let next = 0
-  return said.map(({ status, what }, at): InsertAnswer => {
+  return said.map(({ status, what }): InsertAnswer => {
     if (status === 'stale') return { status }
     if (status === 'refused') {
       return { status, refusals: (what as unknown[][]).map((each) => refusalOf(each)) }
     }
-    const count = groups[at]?.jobs.length ?? 0
-    const mine = jobs.slice(next, next + count)
-    next += count
+    const mine = jobs.slice(next, next + what.length)
+    next += what.length
     return {
       status: 'done',
       jobs: mine.map((job, place) => ({ added: what[place] === true, job })),
     }
   })
+}
+
+/** Who was handed in, by place; two that share a key stand in the answer as one of them, twice. */
+function knowing(asked: readonly NewJob[]): Knowing {
+  let byId: Map<string, NewJob> | undefined
+  return {
+    at: (place) => asked[place],
+    by: (id) => {
+      byId ??= new Map(asked.map((job) => [job.id, job]))
+      return byId.get(id)
+    },
+  }
 }
 
 function refusalOf([index, reason, a, b, c, d]: unknown[]): Refusal {
@@ -72,8 +82,15 @@ export function readLeased(reader: Reader, sharing: Sharing): LeaseAnswer {
   return { jobs: readJobs(reader, sharing), nextAt: reader.number() }
 }
 
-/** What has not happened is said, with its place among the moves, counted from 1. */
-export function readMoved(reader: Reader, sharing: Sharing): Moved[] {
+/**
+ * What has not happened is said, with its place among the moves, counted from 1. `mine`: what is
+ * known of the job that each move is about.
+ */
+export function readMoved(
+  reader: Reader,
+  sharing: Sharing,
+  mine: readonly (Known | undefined)[],
+): Moved[] {
   reader.list()
   const count = reader.number()
   const others = new Map<number, Other>()
@@ -82,15 +99,21 @@ export function readMoved(reader: Reader, sharing: Sharing): Moved[] {
     const [status, why, by] = [reader.text(), reader.textOr(''), reader.textOr('')]
     others.set(place, { status, why, by, isThere: reader.flag() })
   }
-  const jobs = readJobs(reader, sharing)
+  const isThere = (_: unknown, place: number) => others.get(place)?.isThere !== false
+  const there = others.size === 0 ? mine : mine.filter(isThere)
+  const jobs = readJobs(reader, sharing, { at: (place) => there[place], by: () => undefined })
+  const moved: Moved[] = []
   let next = 0
-  return Array.from({ length: count }, (_, place): Moved => {
-    const other = others.get(place)
-    if (other?.isThere === false) return { status: 'stale', job: null }
-    const job = jobs[next] as StoredJob
-    next += 1
-    return other === undefined ? { status: 'moved', job } : notMoved(job, other)
-  })
+  for (let place = 0; place < count; place += 1) {
+    const other = others.size === 0 ? undefined : others.get(place)
+    if (other?.isThere === false) moved.push({ status: 'stale', job: null })
+    else {
+      const job = jobs[next] as StoredJob
+      next += 1
+      moved.push(other === undefined ? { status: 'moved', job } : notMoved(job, other))
+    }
+  }
+  return moved
 }
 
 interface Other {

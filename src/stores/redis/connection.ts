@@ -4,8 +4,8 @@
 import { AxError } from '../../core/errors.ts'
 import type { Terms } from '../../core/job.ts'
 import { connect, type RedisClient } from './driver.ts'
+import { termsIn } from './heads.ts'
 import { type Packable, pack } from './pack.ts'
-import { termsIn } from './rows.ts'
 import { keyOf, nowhereOf, stateKeyOf, VERSION } from './schema.ts'
 import { type ScriptName, scriptOf } from './statements.ts'
 import { told, writtenByLater } from './trouble.ts'
@@ -45,11 +45,17 @@ export class Connection {
 
   client(): Promise<RedisClient> {
     if (typeof this.#given !== 'string') return Promise.resolve(this.#given)
-    this.#client ??= connect(this.#given)
-    this.#client.catch(() => {
-      this.#client = undefined
-    })
+    this.#client ??= this.#connect(this.#given)
     return this.#client
+  }
+
+  async #connect(url: string): Promise<RedisClient> {
+    try {
+      return await connect(url)
+    } catch (error) {
+      this.#client = undefined
+      throw error
+    }
   }
 
   /** Ends our own connection; one that was handed in goes on. */

@@ -34,6 +34,7 @@ import { Connection, type Waiting } from './connection.ts'
 import type { RedisClient } from './driver.ts'
 import { readPage, readTold } from './events.ts'
 import { readCounted, readSettings, readStanding, readWorkers } from './figures.ts'
+import { Heads } from './heads.ts'
 import { inspect } from './inspection.ts'
 import { type Packable, Reader } from './pack.ts'
 import { readJobs, type Sharing, Unknown } from './rows.ts'
@@ -110,12 +111,11 @@ export class RedisStore implements Store {
   }
 
   async apply(moves: readonly Move[], tell: boolean) {
-    const mine = new Map(moves.map(({ id }) => [id, this.#held.get(id)]))
-    const ask = movesAsk(moves, (id) => mine.get(id)?.seq ?? 0)
-    const told = await this.#write('apply', tell, ask, (reader, sharing) => {
-      return readMoved(reader, { ...sharing, known: (id) => mine.get(id) })
+    const mine = moves.map(({ id }) => this.#held.get(id))
+    const told = await this.#write('apply', tell, movesAsk(moves, mine), (reader, sharing) => {
+      return readMoved(reader, sharing, mine)
     })
-    for (const id of mine.keys()) this.#held.delete(id)
+    for (const { id } of moves) this.#held.delete(id)
     return told
   }
 
@@ -176,7 +176,7 @@ export class RedisStore implements Store {
 
   async dependents(id: string, after: number, limit: number) {
     const ask = { id, after, limit: Math.min(limit, LIMITS.page) }
-    return this.#read('dependents', ask, readJobs)
+    return this.#read('dependents', ask, (reader, sharing) => readJobs(reader, sharing))
   }
 
   async standing(id: string) {
@@ -279,14 +279,13 @@ export class RedisStore implements Store {
     for (let left = reader.list(); left > 0; left -= 3) {
       this.#connection.learnLine(reader.number(), reader.text(), reader.text())
     }
-    const hint = reader.skipFalse() ? undefined : readHint(reader.bytes()).hint
+    const hint = reader.skipFalse() ? undefined : readHint(reader.bytes())
     const { events, now } = readTold(reader)
     const sharing: Sharing = {
       lineOf: (line) => this.#connection.lineOf(line),
       termsOf: (number) => this.#connection.termsOf(number),
       unknown,
-      heads: new Map(),
-      known: () => undefined,
+      heads: new Heads((line) => this.#connection.lineOf(line)),
     }
     return { value: read(reader, sharing, now), events, hint, now }
   }
