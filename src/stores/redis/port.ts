@@ -35,6 +35,7 @@ import type { RedisClient } from './driver.ts'
 import { readPage, readTold } from './events.ts'
 import { readCounted, readSettings, readStanding, readWorkers } from './figures.ts'
 import { Heads } from './heads.ts'
+import { Held } from './held.ts'
 import { inspect } from './inspection.ts'
 import { type Packable, Reader } from './pack.ts'
 import { readJobs, type Sharing, Unknown } from './rows.ts'
@@ -60,9 +61,6 @@ interface Answer<T> {
   readonly now: number
 }
 
-/** Beyond so many, what was leased is forgotten, and said again by the server. */
-const MOST_HELD = 10_000
-
 type Read<T> = (reader: Reader, sharing: Sharing, now: number) => T
 
 export class RedisStore implements Store {
@@ -71,7 +69,7 @@ export class RedisStore implements Store {
   readonly #connection: Connection
   readonly #watch: Watch
   /** Jobs that were leased here: what they are need not be said again when they end. */
-  readonly #held = new Map<string, StoredJob>()
+  readonly #held = new Held()
   #isClosed = false
 
   constructor(given: RedisClient | string, settings: Settings) {
@@ -101,8 +99,7 @@ export class RedisStore implements Store {
   async lease({ holder, leaseMs, max, types }: LeaseAsk, tell: boolean) {
     const ask = { holder, leaseMs, max, types }
     const told = await this.#write('lease', tell, ask, readLeased)
-    if (this.#held.size > MOST_HELD) this.#held.clear()
-    for (const job of told.answer.jobs) this.#held.set(job.id, job)
+    this.#held.add(told.answer.jobs)
     return told
   }
 
@@ -115,7 +112,7 @@ export class RedisStore implements Store {
     const told = await this.#write('apply', tell, movesAsk(moves, mine), (reader, sharing) => {
       return readMoved(reader, sharing, mine)
     })
-    for (const { id } of moves) this.#held.delete(id)
+    for (const { id } of moves) this.#held.remove(id)
     return told
   }
 
