@@ -70,6 +70,11 @@ export class RedisStore implements Store {
   readonly #watch: Watch
   /** Jobs that were leased here: what they are need not be said again when they end. */
   readonly #held = new Held()
+  /**
+   * Whose leases have not been answered. Calls are answered in the order in which the server
+   * serves them: when another is, these have yet to see what it has done.
+   */
+  readonly #leasing = new Set<{ readonly holder: string }>()
   #isClosed = false
 
   constructor(given: RedisClient | string, settings: Settings) {
@@ -260,11 +265,21 @@ export class RedisStore implements Store {
     this.#check()
     const { now } = this.#settings
     const clock = now === undefined ? false : Math.floor(now())
-    const bytes = await this.#connection.run(name, { ...ask, now: clock })
+    const lease = name === 'lease' ? { holder: ask.holder as string } : undefined
+    if (lease !== undefined) this.#leasing.add(lease)
+    let bytes: Buffer
+    try {
+      bytes = await this.#connection.run(name, { ...ask, now: clock })
+    } finally {
+      if (lease !== undefined) this.#leasing.delete(lease)
+    }
+    // At once: those that were asked for earlier are answered by now.
+    const served = Array.from(this.#leasing, ({ holder }) => holder)
     for (;;) {
       const unknown = new Unknown()
-      const answer = this.#readAnswer(bytes, unknown, read)
-      if (unknown.terms.size === 0) return answer
+      const { hint, ...answer } = this.#readAnswer(bytes, unknown, read)
+      const told = hint && (served.length === 0 ? hint : { ...hint, served })
+      if (unknown.terms.size === 0) return { ...answer, hint: told }
       await this.#connection.learnTerms([...unknown.terms])
     }
   }
