@@ -30,6 +30,8 @@ export class Hub {
   /** This process, this start: a name that no other start shares. */
   readonly holder: string
   readonly move: (move: Move) => Promise<Moved>
+  /** Called while jobs are on their way to the store. */
+  onInserting: (groups: readonly InsertGroup[]) => void = () => {}
   /** Taken where a loop could go on from promise to promise: timers and heartbeats need a turn. */
   readonly breath: Breath
   /** A small group, stored together with those of the same turn. */
@@ -77,7 +79,9 @@ export class Hub {
 
   async insertAll(groups: readonly InsertGroup[]): Promise<readonly InsertAnswer[]> {
     await this.breath.take()
-    return this.heard(await this.store.insert(groups, this.tell))
+    const inserting = this.store.insert(groups, this.tell)
+    this.onInserting(groups)
+    return this.heard(await inserting)
   }
 
   /** Emits what a call has written, and passes its answer on. */

@@ -156,10 +156,9 @@ export abstract class SchedulerBase extends Operator {
     watchNesting(this.#hub, this.#worker, this.#waiters, this.#client.waiting)
     this.#quiet = new Quiet(this.#hub, () => this.#worker.isBusy)
     this.#hub.onHint((hint) => {
-      const { holder } = this.#hub
-      if (hint.ready && !hint.served?.includes(holder)) this.#worker.wake()
+      if (hint.ready && !hint.served?.includes(this.#hub.holder)) this.#worker.wake()
       if (hint.overdue || hint.settings) this.#keeper.wake()
-      if (hint.holders.includes(holder)) this.#pulse.beat().catch(() => {})
+      if (hint.holders.includes(this.#hub.holder)) this.#pulse.beat().catch(() => {})
     })
   }
 
