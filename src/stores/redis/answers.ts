@@ -24,16 +24,18 @@ export function readInserted(
 ): InsertAnswer[] {
   reader.list()
   const said: { readonly status: string; readonly what: unknown[] }[] = []
-  // Who may stand in the answer, in its order, without those of groups that were not stored.
-  const asked: NewJob[] = []
+  // Who was added by this call, by place in the answer: the server does not say again what it was.
+  const added: (NewJob | undefined)[] = []
   for (let left = reader.list(); left > 0; left -= 1) {
     reader.list()
     const status = reader.text()
     const jobs = groups[said.length]?.jobs ?? []
-    said.push({ status, what: reader.value() as unknown[] })
-    if (status === 'done') asked.push(...jobs)
+    const what = reader.value() as unknown[]
+    said.push({ status, what })
+    if (status !== 'done') continue
+    for (const [place, job] of jobs.entries()) added.push(what[place] === true ? job : undefined)
   }
-  const jobs = readJobs(reader, sharing, knowing(asked))
+  const jobs = readJobs(reader, sharing, knowing(added))
   let next = 0
   return said.map(({ status, what }): InsertAnswer => {
     if (status === 'stale') return { status }
@@ -49,13 +51,13 @@ export function readInserted(
   })
 }
 
-/** Who was handed in, by place; two that share a key stand in the answer as one of them, twice. */
-function knowing(asked: readonly NewJob[]): Knowing {
+/** One that was added may stand in the answer twice: also for another with its key, or its id. */
+function knowing(added: readonly (NewJob | undefined)[]): Knowing {
   let byId: Map<string, NewJob> | undefined
   return {
-    at: (place) => asked[place],
+    at: (place) => added[place],
     by: (id) => {
-      byId ??= new Map(asked.map((job) => [job.id, job]))
+      byId ??= new Map(added.flatMap((job) => (job === undefined ? [] : [[job.id, job]])))
       return byId.get(id)
     },
   }
