@@ -35,6 +35,8 @@ export class Connection {
   readonly #given: RedisClient | string
   readonly #waiting: Waiting
   #client: Promise<RedisClient> | undefined
+  /** Why there was no connection at last, until a call is answered. */
+  #broken: unknown
 
   constructor(given: RedisClient | string, address: string, prefix: string, waiting: Waiting) {
     this.#given = given
@@ -51,7 +53,9 @@ export class Connection {
 
   async #connect(url: string): Promise<RedisClient> {
     try {
-      return await connect(url)
+      return await connect(url, (error) => {
+        this.#broken = error
+      })
     } catch (error) {
       this.#client = undefined
       throw error
@@ -73,16 +77,25 @@ export class Connection {
     const words = [2, stateKeyOf(this.prefix), nowhereOf(this.prefix), pack(ask)]
     const client = await this.client()
     try {
-      return (await client.callBuffer('evalsha', script.sha, ...words).catch((error: unknown) => {
+      const sent = client.callBuffer('evalsha', script.sha, ...words)
+      const answer = (await sent.catch((error: unknown) => {
         if (!String(error).includes('NOSCRIPT')) throw error
         return client.callBuffer('eval', script.text, ...words)
       })) as Buffer
-    } catch (error) {
+      this.#broken = undefined
+      return answer
+    } catch (failure) {
+      const error = this.#explained(failure)
       this.#giveUp(client, error)
       const [, version] = /AXVERSION (\d+)/.exec(String(error)) ?? []
       if (version !== undefined) throw writtenByLater(this.address, version, VERSION)
       throw told(error, this.address, true)
     }
+  }
+
+  /** To a call between two tries, the library only says that there is no connection. */
+  #explained(error: unknown): unknown {
+    return String(error).includes('max retries per request') ? (this.#broken ?? error) : error
   }
 
   /** A connection that has not answered in time may be dead, and nobody would say so: a new one. */
