@@ -10,7 +10,9 @@ import { sqliteStore } from '../stores/sqlite/index.ts'
 /** Under the current folder, made with its folder. */
 export const DEFAULT_STORE = join('.ax', 'ax.db')
 
-const SUPPORTED = `'memory', a file such as ${DEFAULT_STORE}, or a server: redis:// or rediss://`
+const SUPPORTED =
+  `'memory', a file such as ${DEFAULT_STORE}, or a server: redis:// or rediss://, ` +
+  'and ?prefix=NAME behind it for another prefix than ax'
 
 export interface OpenedStore {
   readonly store: Store
@@ -47,9 +49,21 @@ const REDIS = new Set(['redis', 'rediss'])
 async function openAddress(address: string, scheme: string): Promise<OpenedStore> {
   if (!REDIS.has(scheme.toLowerCase())) throw unsupported(address, scheme)
   const { redisStore } = await import('../stores/redis/index.ts')
-  const store = redisStore(address)
+  const store = redisStore(...withPrefix(address))
   await store.open()
   return { store, isDurable: true }
+}
+
+/** `?prefix=NAME` is what all keys begin with; whatever else is asked for is for the library. */
+function withPrefix(address: string): [address: string, options: { prefix?: string }] {
+  const [, before = '', query, after = ''] = /^([^?#]*)\?([^#]*)(.*)$/s.exec(address) ?? []
+  if (query === undefined) return [address, {}]
+  const words = new URLSearchParams(query)
+  const prefix = words.get('prefix')
+  if (prefix === null) return [address, {}]
+  words.delete('prefix')
+  const rest = words.size === 0 ? '' : `?${words}`
+  return [before + rest + after, { prefix }]
 }
 
 /** What is in it is of this machine: nobody means to commit it. */

@@ -30,12 +30,13 @@ export class Hub {
   /** This process, this start: a name that no other start shares. */
   readonly holder: string
   readonly move: (move: Move) => Promise<Moved>
+  /** Called while jobs are on their way to the store. */
+  onInserting: (groups: readonly InsertGroup[]) => void = () => {}
   /** Taken where a loop could go on from promise to promise: timers and heartbeats need a turn. */
   readonly breath: Breath
   /** A small group, stored together with those of the same turn. */
   readonly #insertSmall: (group: InsertGroup) => Promise<InsertAnswer>
   readonly #hintListeners = new Set<(hint: Hint) => void>()
-  #whenInserting: () => void = () => {}
   #transitions = 0
 
   constructor(store: Store, settings: Settings) {
@@ -79,13 +80,8 @@ export class Hub {
   async insertAll(groups: readonly InsertGroup[]): Promise<readonly InsertAnswer[]> {
     await this.breath.take()
     const inserting = this.store.insert(groups, this.tell)
-    this.#whenInserting()
+    this.onInserting(groups)
     return this.heard(await inserting)
-  }
-
-  /** Jobs are on their way to the store, and it has not answered yet. */
-  onInserting(listener: () => void): void {
-    this.#whenInserting = listener
   }
 
   /** Emits what a call has written, and passes its answer on. */

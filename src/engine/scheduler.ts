@@ -156,7 +156,7 @@ export abstract class SchedulerBase extends Operator {
     watchNesting(this.#hub, this.#worker, this.#waiters, this.#client.waiting)
     this.#quiet = new Quiet(this.#hub, () => this.#worker.isBusy)
     this.#hub.onHint((hint) => {
-      if (hint.ready) this.#worker.wake()
+      if (hint.ready && !hint.served?.includes(this.#hub.holder)) this.#worker.wake()
       if (hint.overdue || hint.settings) this.#keeper.wake()
       if (hint.holders.includes(this.#hub.holder)) this.#pulse.beat().catch(() => {})
     })

@@ -10,6 +10,7 @@ import { createLimiter, type Limiter } from '../kit/limiter.ts'
 import type { Place } from '../kit/place.ts'
 import type { Timer } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
+import type { InsertGroup } from '../store/store.ts'
 import { askFirst, mustAsk } from './confirm.ts'
 import { type ContextPowers, depsOf, NO_DEPS, RunContext } from './context.ts'
 import { Ends } from './ends.ts'
@@ -64,7 +65,6 @@ export class Worker {
     this.#registry = registry
     this.#powers = powers
     this.#owner = owner
-    hub.onInserting(() => this.#expect())
     this.turn = createLimiter(1, { nested: 'queue', runtime: hub.runtime })
     this.#outcomes = new Outcomes(hub.settings, registry)
     this.#force = new Force(hub, registry, {
@@ -74,6 +74,7 @@ export class Worker {
       wake: () => this.wake(),
       isStopping: () => this.isStopping,
     })
+    hub.onInserting = (groups) => this.#expect(groups)
     this.#ends = new Ends(hub, {
       ending: (runs) => this.#askAhead(runs),
       over: (run) => this.#over(run),
@@ -184,15 +185,6 @@ export class Worker {
 
   // Taking work
 
-  /**
-   * Jobs are on their way to the store. Where a call costs a transaction or a way over the network,
-   * a worker that rests asks for them in the same turn, and does not wait for the hint.
-   */
-  #expect(): void {
-    const isOfUse = this.#hub.store.traits.lossyHints && this.#registry.served.length > 0
-    if (isOfUse && !this.isBusy) this.wake()
-  }
-
   async #fill(): Promise<void> {
     this.#filling = true
     try {
@@ -245,6 +237,17 @@ export class Worker {
   #askAhead(runs: readonly Run[]): void {
     const isAlone = runs.every(({ evictor }) => evictor === undefined)
     if (isAlone && this.#hub.store.traits.lossyHints) this.wake()
+  }
+
+  /**
+   * Where a call goes over the network, a worker that rests asks for jobs in the turn in which they
+   * are submitted, and not once that has been answered: the store serves a lease after that.
+   */
+  #expect(groups: readonly InsertGroup[]): void {
+    if (this.isBusy || !this.#hub.store.traits.lossyHints) return
+    const [job] = groups[0]?.jobs ?? []
+    if (job === undefined || job.delayMs > 0 || job.deps.length > 0) return
+    if (this.#registry.served.includes(job.type)) this.wake()
   }
 
   /** Jobs that are due keep the process alive: somebody is waiting for them. */

@@ -363,4 +363,9 @@ export interface Hint {
    * for all who were refused until then: who tries again and is refused is told again.
    */
   readonly room: readonly string[]
+  /**
+   * Holders of whom a lease is under way that the store serves after what is hinted at: they need
+   * not ask for another. Absent: nobody.
+   */
+  readonly served?: readonly string[]
 }

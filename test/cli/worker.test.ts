@@ -7,6 +7,7 @@ import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { prepare } from '../../scripts/prepare.mjs'
 import type { JobInput } from '../../src/core/types.ts'
 import { AxScheduler } from '../../src/index.ts'
+import { redisStore } from '../../src/stores/redis/index.ts'
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import { blocksOf, readPage, run } from '../pages.ts'
 import { startRedis } from '../servers/redis.ts'
@@ -377,6 +378,21 @@ describeOnRedis('an address of Redis', () => {
     for (const { child } of workers) child.kill('SIGTERM')
     const ends = await Promise.all(workers.map(({ ended }) => ended))
     expect(ends.map(({ code }) => code)).toEqual([0, 0])
+  }, 60_000)
+
+  it('may say which prefix the keys begin with', async () => {
+    const { url } = await startRedis()
+    const at = await worker(folderWith(module), '--store', `${url}/0?prefix=mail`)
+    await at.seen(new RegExp(` job of ${at.child.pid} +success`))
+    at.child.kill('SIGTERM')
+    expect((await at.ended).code).toBe(0)
+    const store = redisStore(url, { prefix: 'mail' })
+    const [job] = await store.get([`job of ${at.child.pid}`])
+    await store.close()
+    expect(job?.status).toBe('success')
+    const wrong = ['worker', 'work.mjs', '--store', `${url}?prefix=a%7Bb`]
+    const { code, err } = await ax(wrong, folderWith(module))
+    expect([code, err.includes('characters without braces')]).toEqual([2, true])
   }, 60_000)
 
   it('is refused where nobody listens, with no word of its password', async () => {

@@ -1,6 +1,7 @@
 // Owns what the Redis store says when the server, the connection or an option is not as it should.
 // May never depend on how long anything takes.
 
+import { type AddressInfo, createServer } from 'node:net'
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { STRICT_WEIGHT } from '../../src/core/rank.ts'
@@ -74,6 +75,43 @@ describeOnRedis('a server with a password', () => {
       const error = await errorOf(store.open())
       expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE' })
       expect(error.message).not.toContain('other')
+    })
+
+    it('says what a user may not do, in the words of the server', async () => {
+      const rights = ['on', '>pw', '~{trouble}:*', '+@all', 'resetchannels']
+      await client.call('ACL', 'SETUSER', 'few', ...rights)
+      const store = redisStore(`redis://few:pw@127.0.0.1:${server.port}`, { prefix: 'trouble' })
+      opened.push(store)
+      const error = await errorOf(store.watch(() => {}))
+      expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', retryable: false })
+      expect(error.message).toMatch(/channel of hints\. The server says: NOPERM .*channel/)
+      const other = await errorOf(add(store, 'a'))
+      expect(other).toMatchObject({ code: 'STORE_UNAVAILABLE', retryable: false })
+      expect(other.message).toMatch(/The server says: .*channel.*not known whether/s)
+      await client.call('ACL', 'DELUSER', 'few')
+    })
+
+    it('says that what listens there is no Redis, as long as it does', async () => {
+      const other = createServer((socket) => {
+        socket.on('error', () => {}).resume()
+        socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')
+      })
+      await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
+      const { port } = other.address() as AddressInfo
+      const store = redisStore(`redis://127.0.0.1:${port}`)
+      opened.push(store)
+      for (let call = 0; call < 3; call += 1) {
+        const error = await errorOf(store.open())
+        expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', retryable: false })
+        expect(error.message).toContain('does not speak the protocol of Redis')
+        expect(error.message).toContain(`127.0.0.1:${port}`)
+      }
+      await new Promise((resolve) => other.close(resolve))
+      await vi.waitFor(async () => {
+        const gone = await errorOf(store.open())
+        expect(gone).toMatchObject({ code: 'STORE_UNAVAILABLE', retryable: true })
+        expect(gone.message).toContain('ECONNREFUSED')
+      }, 10_000)
     })
 
     it('loads its scripts again when the server has forgotten them', async () => {

@@ -1,7 +1,7 @@
 // Owns the answers of scripts that move jobs, as the port gives them.
 // May never decide: what a script has not said is not known.
 
-import type { StoredJob } from '../../core/job.ts'
+import type { NewJob, StoredJob } from '../../core/job.ts'
 import type { Missed, Schedule } from '../../core/settings.ts'
 import type {
   ExtendAnswer,
@@ -15,7 +15,7 @@ import type {
   Refusal,
 } from '../../store/store.ts'
 import type { Reader } from './pack.ts'
-import { type Known, readJobs, type Sharing } from './rows.ts'
+import { type Knowing, type Known, readJobs, type Sharing } from './rows.ts'
 
 export function readInserted(
   reader: Reader,
@@ -23,32 +23,44 @@ export function readInserted(
   groups: readonly Pick<InsertGroup, 'jobs'>[],
 ): InsertAnswer[] {
   reader.list()
-  const said = Array.from({ length: reader.list() }, () => {
+  const said: { readonly status: string; readonly what: unknown[] }[] = []
+  // Who was added by this call, by place in the answer: the server does not say again what it was.
+  const added: (NewJob | undefined)[] = []
+  for (let left = reader.list(); left > 0; left -= 1) {
     reader.list()
-    return { status: reader.text(), what: reader.value() as unknown[] }
-  })
-  // Who was added by this call, by id: the server does not say again what it was.
-  const added = new Map<string, Known>()
-  for (const [at, { status, what }] of said.entries()) {
-    for (const [place, job] of (groups[at]?.jobs ?? []).entries()) {
-      if (status === 'done' && what[place] === true) added.set(job.id, job)
-    }
+    const status = reader.text()
+    const jobs = groups[said.length]?.jobs ?? []
+    const what = reader.value() as unknown[]
+    said.push({ status, what })
+    if (status !== 'done') continue
+    for (const [place, job] of jobs.entries()) added.push(what[place] === true ? job : undefined)
   }
-  const jobs = readJobs(reader, { ...sharing, known: (id) => added.get(id) })
+  const jobs = readJobs(reader, sharing, knowing(added))
   let next = 0
-  return said.map(({ status, what }, at): InsertAnswer => {
+  return said.map(({ status, what }): InsertAnswer => {
     if (status === 'stale') return { status }
     if (status === 'refused') {
       return { status, refusals: (what as unknown[][]).map((each) => refusalOf(each)) }
     }
-    const count = groups[at]?.jobs.length ?? 0
-    const mine = jobs.slice(next, next + count)
-    next += count
+    const mine = jobs.slice(next, next + what.length)
+    next += what.length
     return {
       status: 'done',
       jobs: mine.map((job, place) => ({ added: what[place] === true, job })),
     }
   })
+}
+
+/** One that was added may stand in the answer twice: also for another with its key, or its id. */
+function knowing(added: readonly (NewJob | undefined)[]): Knowing {
+  let byId: Map<string, NewJob> | undefined
+  return {
+    at: (place) => added[place],
+    by: (id) => {
+      byId ??= new Map(added.flatMap((job) => (job === undefined ? [] : [[job.id, job]])))
+      return byId.get(id)
+    },
+  }
 }
 
 function refusalOf([index, reason, a, b, c, d]: unknown[]): Refusal {
@@ -72,8 +84,15 @@ export function readLeased(reader: Reader, sharing: Sharing): LeaseAnswer {
   return { jobs: readJobs(reader, sharing), nextAt: reader.number() }
 }
 
-/** What has not happened is said, with its place among the moves, counted from 1. */
-export function readMoved(reader: Reader, sharing: Sharing): Moved[] {
+/**
+ * What has not happened is said, with its place among the moves, counted from 1. `mine`: what is
+ * known of the job that each move is about.
+ */
+export function readMoved(
+  reader: Reader,
+  sharing: Sharing,
+  mine: readonly (Known | undefined)[],
+): Moved[] {
   reader.list()
   const count = reader.number()
   const others = new Map<number, Other>()
@@ -82,15 +101,21 @@ export function readMoved(reader: Reader, sharing: Sharing): Moved[] {
     const [status, why, by] = [reader.text(), reader.textOr(''), reader.textOr('')]
     others.set(place, { status, why, by, isThere: reader.flag() })
   }
-  const jobs = readJobs(reader, sharing)
+  const isThere = (_: unknown, place: number) => others.get(place)?.isThere !== false
+  const there = others.size === 0 ? mine : mine.filter(isThere)
+  const jobs = readJobs(reader, sharing, { at: (place) => there[place], by: () => undefined })
+  const moved: Moved[] = []
   let next = 0
-  return Array.from({ length: count }, (_, place): Moved => {
-    const other = others.get(place)
-    if (other?.isThere === false) return { status: 'stale', job: null }
-    const job = jobs[next] as StoredJob
-    next += 1
-    return other === undefined ? { status: 'moved', job } : notMoved(job, other)
-  })
+  for (let place = 0; place < count; place += 1) {
+    const other = others.size === 0 ? undefined : others.get(place)
+    if (other?.isThere === false) moved.push({ status: 'stale', job: null })
+    else {
+      const job = jobs[next] as StoredJob
+      next += 1
+      moved.push(other === undefined ? { status: 'moved', job } : notMoved(job, other))
+    }
+  }
+  return moved
 }
 
 interface Other {

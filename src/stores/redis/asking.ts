@@ -1,7 +1,7 @@
 // Owns the arguments of scripts: what the port was asked, as lists that the scripts read.
 // May never leave out what a rule needs, or say a text twice where a number does.
 
-import type { Move, NewJob, Terms } from '../../core/job.ts'
+import type { Move, NewJob, StoredJob, Terms } from '../../core/job.ts'
 import { STATUSES } from '../../core/job.ts'
 import type { PoolTermsChange, Schedule, TypeChange } from '../../core/settings.ts'
 import { DEFAULT_TYPE } from '../../core/terms.ts'
@@ -14,7 +14,7 @@ import type {
   ReplaceGroup,
   WorkerBeat,
 } from '../../store/store.ts'
-import { type Packable, pack } from './pack.ts'
+import { type Packable, type Part, pack } from './pack.ts'
 import { flagsOf, packSaid } from './rows.ts'
 
 type Ask = { readonly [name: string]: Packable }
@@ -26,6 +26,8 @@ class Shared {
   readonly terms: Packable[] = []
   readonly kinds: Packable[] = []
   readonly #kinds = new Map<string, number>()
+  #last: NewJob | undefined
+  #lastKind = 0
   readonly #lines = new Map<string, number>()
   readonly #terms = new Map<Terms, number>()
   readonly #packTerms: PackTerms
@@ -51,8 +53,16 @@ class Shared {
     return at
   }
 
-  /** All but who a job is and what it carries. */
+  /** All but who a job is and what it carries; most jobs are of the kind of the one before them. */
   kindOf(job: NewJob): number {
+    if (this.#last === undefined || !isLike(job, this.#last)) {
+      this.#lastKind = this.#findKind(job)
+      this.#last = job
+    }
+    return this.#lastKind
+  }
+
+  #findKind(job: NewJob): number {
     const { priority, delayMs, minted } = job
     const kind = [this.lineOf(job), this.termsOf(job), flagsOf(job), priority, delayMs, minted]
     const name = kind.join(' ')
@@ -64,11 +74,31 @@ class Shared {
   }
 }
 
+/** Whether two jobs differ in who they are and what they carry alone. */
+function isLike(a: NewJob, b: NewJob): boolean {
+  return (
+    a.type === b.type &&
+    a.pool === b.pool &&
+    a.terms === b.terms &&
+    a.priority === b.priority &&
+    a.delayMs === b.delayMs &&
+    a.minted === b.minted &&
+    flagsOf(a) === flagsOf(b)
+  )
+}
+
 /** Three values for each job, as insertion.lua reads them. */
-function jobsAsk(jobs: readonly NewJob[], shared: Shared): Packable {
-  const flat: Packable[] = []
-  for (const job of jobs) flat.push(job.id, shared.kindOf(job), packSaid(job))
-  return flat
+function jobsAsk(jobs: readonly NewJob[], shared: Shared): Part {
+  const kinds = jobs.map((job) => shared.kindOf(job))
+  return (writer) => {
+    writer.list(3 * jobs.length)
+    for (let place = 0; place < jobs.length; place += 1) {
+      const job = jobs[place] as NewJob
+      writer.text(job.id)
+      writer.number(kinds[place] as number)
+      writer.write(packSaid(job))
+    }
+  }
 }
 
 function groupAsk(group: InsertGroup, shared: Shared): Ask {
@@ -111,32 +141,76 @@ export function replaceAsk({ gone, ...group }: ReplaceGroup, packTerms: PackTerm
 
 /**
  * What moves have in common is said once, as a kind; then eight values for each move, as apply.lua
- * reads them; false for none. `seqOf`: of a job of which the server need not say again what was
- * said of it, else 0.
+ * reads them; false for none. `mine`: what this process knows of the job that each is about, of
+ * which the server need not say again what was said.
  */
-export function movesAsk(moves: readonly Move[], seqOf: (id: string) => number): Ask {
-  const kinds: Packable[] = []
-  const known = new Map<string, number>()
-  const kindOf = (move: Move): number => {
-    const kind = [move.step, move.to, move.delayMs, move.keepRank, move.charge]
-    const more = [move.outcome ?? false, move.code ?? false, move.keepMs, move.verdict]
-    const unknown = move.unknown === undefined ? 0 : move.unknown ? 1 : 2
-    const all: Packable[] = [...kind, ...more, unknown]
-    const name = all.join('\0')
-    const at = known.get(name) ?? kinds.push(all)
-    known.set(name, at)
-    return at
+export function movesAsk(moves: readonly Move[], mine: readonly (StoredJob | undefined)[]): Ask {
+  const kinds = new Kinds()
+  const kindOf = moves.map((move) => kinds.of(move))
+  const part: Part = (writer) => {
+    writer.list(8 * moves.length)
+    for (let place = 0; place < moves.length; place += 1) {
+      const move = moves[place] as Move
+      const { expect } = move
+      writer.text(move.id)
+      writer.number(kindOf[place] as number)
+      if ('lease' in expect) {
+        writer.number(expect.lease)
+        writer.flag(false)
+        writer.flag(false)
+      } else {
+        writer.flag(false)
+        writer.number(expect.seq)
+        writer.number(expect.overdue ? -expect.rev : expect.rev)
+      }
+      writer.write(typeof move.result === 'string' ? move.result : false)
+      writer.write(move.error === undefined ? false : JSON.stringify(move.error))
+      writer.number(mine[place]?.seq ?? 0)
+    }
   }
-  const flat: Packable[] = []
-  for (const move of moves) {
-    const { expect } = move
-    flat.push(move.id, kindOf(move))
-    if ('lease' in expect) flat.push(expect.lease, false, false)
-    else flat.push(false, expect.seq, expect.overdue ? -expect.rev : expect.rev)
-    flat.push(typeof move.result === 'string' ? move.result : false)
-    flat.push(move.error === undefined ? false : JSON.stringify(move.error), seqOf(move.id))
+  return { kinds: kinds.all, moves: part }
+}
+
+/** Most moves of a call are of the kind of the one before them. */
+class Kinds {
+  readonly all: Packable[] = []
+  readonly #places = new Map<string, number>()
+  #last: Move | undefined
+  #lastPlace = 0
+
+  /** Counted from 1. */
+  of(move: Move): number {
+    if (this.#last === undefined || !areAlike(move, this.#last)) {
+      const kind = kindOf(move)
+      const name = kind.join('\0')
+      this.#lastPlace = this.#places.get(name) ?? this.all.push(kind)
+      this.#places.set(name, this.#lastPlace)
+      this.#last = move
+    }
+    return this.#lastPlace
   }
-  return { kinds, moves: flat }
+}
+
+/** In the order of apply.lua. */
+function kindOf(move: Move): (string | number | boolean)[] {
+  const kind = [move.step, move.to, move.delayMs, move.keepRank, move.charge]
+  const more = [move.outcome ?? false, move.code ?? false, move.keepMs, move.verdict]
+  return [...kind, ...more, move.unknown === undefined ? 0 : move.unknown ? 1 : 2]
+}
+
+function areAlike(a: Move, b: Move): boolean {
+  return (
+    a.step === b.step &&
+    a.to === b.to &&
+    a.delayMs === b.delayMs &&
+    a.keepRank === b.keepRank &&
+    a.charge === b.charge &&
+    a.outcome === b.outcome &&
+    a.code === b.code &&
+    a.keepMs === b.keepMs &&
+    a.verdict === b.verdict &&
+    a.unknown === b.unknown
+  )
 }
 
 export function extendAsk({ holder, held, leaseMs, upTo }: ExtendAsk): Ask {

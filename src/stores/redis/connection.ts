@@ -4,8 +4,8 @@
 import { AxError } from '../../core/errors.ts'
 import type { Terms } from '../../core/job.ts'
 import { connect, type RedisClient } from './driver.ts'
+import { termsIn } from './heads.ts'
 import { type Packable, pack } from './pack.ts'
-import { termsIn } from './rows.ts'
 import { keyOf, nowhereOf, stateKeyOf, VERSION } from './schema.ts'
 import { type ScriptName, scriptOf } from './statements.ts'
 import { told, writtenByLater } from './trouble.ts'
@@ -35,6 +35,8 @@ export class Connection {
   readonly #given: RedisClient | string
   readonly #waiting: Waiting
   #client: Promise<RedisClient> | undefined
+  /** Why there was no connection at last, until a call is answered. */
+  #broken: unknown
 
   constructor(given: RedisClient | string, address: string, prefix: string, waiting: Waiting) {
     this.#given = given
@@ -45,11 +47,19 @@ export class Connection {
 
   client(): Promise<RedisClient> {
     if (typeof this.#given !== 'string') return Promise.resolve(this.#given)
-    this.#client ??= connect(this.#given)
-    this.#client.catch(() => {
-      this.#client = undefined
-    })
+    this.#client ??= this.#connect(this.#given)
     return this.#client
+  }
+
+  async #connect(url: string): Promise<RedisClient> {
+    try {
+      return await connect(url, (error) => {
+        this.#broken = error
+      })
+    } catch (error) {
+      this.#client = undefined
+      throw error
+    }
   }
 
   /** Ends our own connection; one that was handed in goes on. */
@@ -67,16 +77,25 @@ export class Connection {
     const words = [2, stateKeyOf(this.prefix), nowhereOf(this.prefix), pack(ask)]
     const client = await this.client()
     try {
-      return (await client.callBuffer('evalsha', script.sha, ...words).catch((error: unknown) => {
+      const sent = client.callBuffer('evalsha', script.sha, ...words)
+      const answer = (await sent.catch((error: unknown) => {
         if (!String(error).includes('NOSCRIPT')) throw error
         return client.callBuffer('eval', script.text, ...words)
       })) as Buffer
-    } catch (error) {
+      this.#broken = undefined
+      return answer
+    } catch (failure) {
+      const error = this.#explained(failure)
       this.#giveUp(client, error)
       const [, version] = /AXVERSION (\d+)/.exec(String(error)) ?? []
       if (version !== undefined) throw writtenByLater(this.address, version, VERSION)
       throw told(error, this.address, true)
     }
+  }
+
+  /** To a call between two tries, the library only says that there is no connection. */
+  #explained(error: unknown): unknown {
+    return String(error).includes('max retries per request') ? (this.#broken ?? error) : error
   }
 
   /** A connection that has not answered in time may be dead, and nobody would say so: a new one. */

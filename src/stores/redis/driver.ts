@@ -39,12 +39,15 @@ const OPTIONS = {
 
 type Constructor = new (url: string, options: object) => RedisClient
 
-/** A client for a URL. It connects with the first call. */
-export async function connect(url: string): Promise<RedisClient> {
+/** A client for a URL. It connects with the first call. `onError`: why there is no connection. */
+export async function connect(
+  url: string,
+  onError: (error: unknown) => void,
+): Promise<RedisClient> {
   const Redis = await load()
   const client = new Redis(url, OPTIONS)
   // Every call is told of an outage itself; without a listener the process would be told, too.
-  client.on('error', () => {})
+  client.on('error', onError)
   return client
 }
 

@@ -34,6 +34,8 @@ import { Connection, type Waiting } from './connection.ts'
 import type { RedisClient } from './driver.ts'
 import { readPage, readTold } from './events.ts'
 import { readCounted, readSettings, readStanding, readWorkers } from './figures.ts'
+import { Heads } from './heads.ts'
+import { Held } from './held.ts'
 import { inspect } from './inspection.ts'
 import { type Packable, Reader } from './pack.ts'
 import { readJobs, type Sharing, Unknown } from './rows.ts'
@@ -59,9 +61,6 @@ interface Answer<T> {
   readonly now: number
 }
 
-/** Beyond so many, what was leased is forgotten, and said again by the server. */
-const MOST_HELD = 10_000
-
 type Read<T> = (reader: Reader, sharing: Sharing, now: number) => T
 
 export class RedisStore implements Store {
@@ -70,7 +69,12 @@ export class RedisStore implements Store {
   readonly #connection: Connection
   readonly #watch: Watch
   /** Jobs that were leased here: what they are need not be said again when they end. */
-  readonly #held = new Map<string, StoredJob>()
+  readonly #held = new Held()
+  /**
+   * Whose leases have not been answered. Calls are answered in the order in which the server
+   * serves them: when another is, these have yet to see what it has done.
+   */
+  readonly #leasing = new Set<{ readonly holder: string }>()
   #isClosed = false
 
   constructor(given: RedisClient | string, settings: Settings) {
@@ -100,8 +104,7 @@ export class RedisStore implements Store {
   async lease({ holder, leaseMs, max, types }: LeaseAsk, tell: boolean) {
     const ask = { holder, leaseMs, max, types }
     const told = await this.#write('lease', tell, ask, readLeased)
-    if (this.#held.size > MOST_HELD) this.#held.clear()
-    for (const job of told.answer.jobs) this.#held.set(job.id, job)
+    this.#held.add(told.answer.jobs)
     return told
   }
 
@@ -110,12 +113,11 @@ export class RedisStore implements Store {
   }
 
   async apply(moves: readonly Move[], tell: boolean) {
-    const mine = new Map(moves.map(({ id }) => [id, this.#held.get(id)]))
-    const ask = movesAsk(moves, (id) => mine.get(id)?.seq ?? 0)
-    const told = await this.#write('apply', tell, ask, (reader, sharing) => {
-      return readMoved(reader, { ...sharing, known: (id) => mine.get(id) })
+    const mine = moves.map(({ id }) => this.#held.get(id))
+    const told = await this.#write('apply', tell, movesAsk(moves, mine), (reader, sharing) => {
+      return readMoved(reader, sharing, mine)
     })
-    for (const id of mine.keys()) this.#held.delete(id)
+    for (const { id } of moves) this.#held.remove(id)
     return told
   }
 
@@ -176,7 +178,7 @@ export class RedisStore implements Store {
 
   async dependents(id: string, after: number, limit: number) {
     const ask = { id, after, limit: Math.min(limit, LIMITS.page) }
-    return this.#read('dependents', ask, readJobs)
+    return this.#read('dependents', ask, (reader, sharing) => readJobs(reader, sharing))
   }
 
   async standing(id: string) {
@@ -263,11 +265,21 @@ export class RedisStore implements Store {
     this.#check()
     const { now } = this.#settings
     const clock = now === undefined ? false : Math.floor(now())
-    const bytes = await this.#connection.run(name, { ...ask, now: clock })
+    const lease = name === 'lease' ? { holder: ask.holder as string } : undefined
+    if (lease !== undefined) this.#leasing.add(lease)
+    let bytes: Buffer
+    try {
+      bytes = await this.#connection.run(name, { ...ask, now: clock })
+    } finally {
+      if (lease !== undefined) this.#leasing.delete(lease)
+    }
+    // At once: those that were asked for earlier are answered by now.
+    const served = Array.from(this.#leasing, ({ holder }) => holder)
     for (;;) {
       const unknown = new Unknown()
-      const answer = this.#readAnswer(bytes, unknown, read)
-      if (unknown.terms.size === 0) return answer
+      const { hint, ...answer } = this.#readAnswer(bytes, unknown, read)
+      const told = hint && (served.length === 0 ? hint : { ...hint, served })
+      if (unknown.terms.size === 0) return { ...answer, hint: told }
       await this.#connection.learnTerms([...unknown.terms])
     }
   }
@@ -279,14 +291,13 @@ export class RedisStore implements Store {
     for (let left = reader.list(); left > 0; left -= 3) {
       this.#connection.learnLine(reader.number(), reader.text(), reader.text())
     }
-    const hint = reader.skipFalse() ? undefined : readHint(reader.bytes()).hint
+    const hint = reader.skipFalse() ? undefined : readHint(reader.bytes())
     const { events, now } = readTold(reader)
     const sharing: Sharing = {
       lineOf: (line) => this.#connection.lineOf(line),
       termsOf: (number) => this.#connection.termsOf(number),
       unknown,
-      heads: new Map(),
-      known: () => undefined,
+      heads: new Heads((line) => this.#connection.lineOf(line)),
     }
     return { value: read(reader, sharing, now), events, hint, now }
   }

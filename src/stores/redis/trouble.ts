@@ -44,12 +44,21 @@ const SAID: Readonly<Record<string, readonly [remedy: string, retryable: boolean
   ],
   NOAUTH: ['the server wants a password: redis://:PASSWORD@HOST:PORT.', false],
   WRONGPASS: ['the server does not take this user and password.', false],
-  NOPERM: ['the user may not run what ax needs: scripts, and all keys of the prefix.', false],
   MOVED: [
     'this is a node of a cluster. Hand in a client of the cluster: new Redis.Cluster.',
     false,
   ],
 }
+
+/** What a user lacks, as the server says it to a command, and within a script. */
+const NOT_ALLOWED = /\bNOPERM\b|\bThe user executing the script can't\b|\bACL failure in script\b/
+
+const RIGHTS =
+  'the user may not do all that ax needs: run scripts, use all keys of the prefix, publish and ' +
+  'subscribe to its channel of hints.'
+
+/** How the library says that an answer does not begin as those of Redis do. */
+const NO_REDIS = /^Unknown RESP type \d+ (".*")/s
 
 /** How a client of a cluster says that it was sent to and fro, with what it was told last. */
 const TO_AND_FRO = /^Too many Cluster redirections\b.*\b(ASK|MOVED|TRYAGAIN)\b/
@@ -63,11 +72,25 @@ export function told(error: unknown, address: string, unknownOutcome: boolean): 
   // The library's own error holds the whole call, with all payloads.
   const cause = new Error(text)
   if (TO_AND_FRO.test(text)) return unavailable(address, ON_ITS_WAY, true, cause)
+  const [, begin] = NO_REDIS.exec(text) ?? []
+  if (begin !== undefined) return unavailable(address, noRedis(begin), false, cause)
+  const outcome = unknownOutcome ? ' It is not known whether the call has happened.' : ''
+  if (NOT_ALLOWED.test(text)) {
+    // A script that may not publish has written before.
+    const end = text.startsWith('NOPERM') ? '' : outcome
+    return unavailable(address, `${RIGHTS} The server says: ${text}${end}`, false, cause)
+  }
   const [remedy, retryable] = SAID[CODES.exec(text)?.[1] ?? ''] ?? []
   if (remedy !== undefined) return unavailable(address, remedy, retryable === true, cause)
   if (isOfServer(error)) return unavailable(address, `the server says: ${text}`, false, cause)
-  const outcome = unknownOutcome ? ' It is not known whether the call has happened.' : ''
   return unavailable(address, `no answer (${text}).${outcome}`, true, cause)
+}
+
+function noRedis(begin: string): string {
+  return (
+    `what listens there does not speak the protocol of Redis: an answer begins with ${begin}. ` +
+    'See to the host and the port.'
+  )
 }
 
 /** What the server has answered, and not what became of the connection. */

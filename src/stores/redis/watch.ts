@@ -20,20 +20,21 @@ const ANYTHING: Hint = {
   room: [],
 }
 
-export interface Said {
-  /** Which process it is from. */
-  readonly by: string
-  readonly hint: Hint
-}
-
-export function readHint(bytes: Buffer): Said {
+/** A hint as the scripts pack it, after the name of the process that called. */
+export function readHint(bytes: Buffer): Hint {
   const reader = new Reader(bytes)
   reader.list()
-  const by = reader.text()
+  reader.text()
   const [ready, overdue, settings] = [reader.flag(), reader.flag(), reader.flag()]
-  const texts = () => Array.from({ length: reader.list() }, () => reader.text())
-  const [ended, holders, room] = [texts(), texts(), texts()]
-  return { by, hint: { ready, overdue, settings, ended, holders, room } }
+  const [ended, holders, room] = [reader.texts(), reader.texts(), reader.texts()]
+  return { ready, overdue, settings, ended, holders, room }
+}
+
+/** The name of the process whose call has hinted. */
+function callerIn(bytes: Buffer): string {
+  const reader = new Reader(bytes)
+  reader.list()
+  return reader.text()
 }
 
 /**
@@ -94,8 +95,8 @@ export class Watch {
     client.on('error', () => {})
     try {
       client.on('messageBuffer', (_channel: unknown, message: unknown) => {
-        const { by, hint } = readHint(message as Buffer)
-        if (by !== this.#me) this.tell(hint)
+        const bytes = message as Buffer
+        if (callerIn(bytes) !== this.#me) this.tell(readHint(bytes))
       })
       await client.subscribe(keyOf(this.#connection.prefix, 'hint'))
       subscribed(client)
