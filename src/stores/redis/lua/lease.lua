@@ -97,6 +97,7 @@ for _, name in ipairs(Prospects.pools) do
   local pool, queues = Pools.get(name), Prospects.queues[name]
   local chunk = max(1, min(lease.left, pool.rules.concurrency))
   lease.size = #queues > 8 and min(chunk, 16) or chunk
+  lease.first = #queues > 8 and 1 or chunk
   takeFrom(pool, queues, lease)
 end
 Pools.takeRoom()

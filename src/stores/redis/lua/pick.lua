@@ -52,27 +52,69 @@ local function peek(queue, chunk)
   return Rows.byKey(key), key
 end
 
--- The queue whose first job is the next one. A type that is at its cap, a job whose victim still
--- holds its slot, and suspects while the worker has one, are passed over: they hide nobody.
-local function nextOf(queues, lease)
+-- Whether none of a queue may start: a type that is at its cap, and suspects while the worker has
+-- one, are passed over. Within a call neither becomes less, so it holds for the rest of the call.
+local function isOut(queue, lease)
+  local cap = lease.caps[queue.names.type]
+  return (queue.isSuspects and lease.hasSuspect)
+    or (cap and (Slots.types[queue.names.type] or 0) >= cap)
+end
+
+local function comesBefore(a, b)
+  return a.rank < b.rank or (a.rank == b.rank and isSmaller(a.key, b.key))
+end
+
+-- Puts the queue at this place of a heap where it belongs, below those that come before it.
+local function sink(heap, at)
+  local queue, size = heap[at], #heap
   while true do
-    local best, bestKey, bestRank
-    for _, queue in ipairs(queues) do
-      local cap = lease.caps[queue.names.type]
-      local isOut = (queue.isSuspects and lease.hasSuspect)
-        or (cap and (Slots.types[queue.names.type] or 0) >= cap)
-      if not isOut then
-        local key, rank = headOf(queue, lease.size)
-        if key and (not best or rank < bestRank
-            or (rank == bestRank and isSmaller(key, bestKey))) then
-          best, bestKey, bestRank = queue, key, rank
-        end
-      end
+    local child = 2 * at
+    if child > size then break end
+    if child < size and comesBefore(heap[child + 1], heap[child]) then child = child + 1 end
+    if not comesBefore(heap[child], queue) then break end
+    heap[at], at = heap[child], child
+  end
+  heap[at] = queue
+end
+
+-- The queues that somebody may start of, in a heap: none comes before the first. Of each no more
+-- than its head is read, once.
+local function heapOf(queues, lease)
+  local heap = {}
+  for _, queue in ipairs(queues) do
+    if not isOut(queue, lease) then
+      queue.key, queue.rank = headOf(queue, lease.first)
+      if queue.key then heap[#heap + 1] = queue end
     end
-    if not best then return nil end
-    local row, key, isBare = peek(best, lease.size)
-    if not row.victim then return best, row, key, isBare end
-    best.at = best.at + 1
+  end
+  for at = floor(#heap / 2), 1, -1 do sink(heap, at) end
+  return heap
+end
+
+local function dropFirst(heap)
+  heap[1] = heap[#heap]
+  heap[#heap] = nil
+  if heap[2] then sink(heap, 1) end
+end
+
+-- The queue whose first job is the next one. One that is out, and a job whose victim still holds
+-- its slot, are passed over: they hide nobody. A queue stands where its head stood when it was last
+-- the first, which is never too far behind: heads only move back.
+local function nextOf(heap, lease)
+  while heap[1] do
+    local queue = heap[1]
+    local key, rank
+    if not isOut(queue, lease) then key, rank = headOf(queue, lease.size) end
+    if not key then
+      dropFirst(heap)
+    elseif key ~= queue.key then
+      queue.key, queue.rank = key, rank
+      sink(heap, 1)
+    else
+      local row, _, isBare = peek(queue, lease.size)
+      if not row.victim then return queue, row, key, isBare end
+      queue.at = queue.at + 1
+    end
   end
 end
 
@@ -125,8 +167,9 @@ local function takeFrom(pool, queues, lease)
     local free = rules.concurrency - Slots.ofPool(pool.name)
     takeRun(queues[1], min(lease.left, free, share), lease)
   end
+  local heap = lease.left > 0 and heapOf(queues, lease)
   while lease.left > 0 do
-    local queue, row, key, isBare = nextOf(queues, lease)
+    local queue, row, key, isBare = nextOf(heap, lease)
     if not queue then break end
     local cap, share = limitsFor(row, rules)
     local hasRoom = Slots.ofPool(pool.name) < cap
