@@ -1,4 +1,4 @@
-// Owns the proof that a lease looks at each of many types once, however many jobs it grants.
+// Owns the proof that a lease reads the head of each of many types once, however many it grants.
 // May never depend on how long anything takes: what the server is asked is counted.
 
 import { Redis } from 'ioredis'
