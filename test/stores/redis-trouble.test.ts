@@ -29,6 +29,15 @@ const group = (...ids: readonly string[]) => ({
 })
 const add = (store: Store, ...ids: readonly string[]) => store.insert([group(...ids)], false)
 
+function errorIn(act: () => unknown): unknown {
+  try {
+    act()
+  } catch (error) {
+    return error
+  }
+  return undefined
+}
+
 /** The error of a call, which has to be one. */
 async function errorOf(call: Promise<unknown>): Promise<Error & Record<string, unknown>> {
   const error = await call.then(
@@ -148,6 +157,28 @@ describeOnRedis('a server with a password', () => {
       expect((await store.count()).types.alpha).toMatchObject({ ready: 1 })
     })
 
+    it.each(['allkeys-lru', 'allkeys-random'])(
+      'does not open where %s evicts jobs',
+      async (policy) => {
+        await client.config('SET', 'maxmemory-policy', policy)
+        await add(storeOn(), 'a')
+        await client.config('SET', 'maxmemory', '50mb')
+        const error = await errorOf(add(storeOn(), 'b'))
+        expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', retryable: false, policy })
+        expect(error.message).toContain('noeviction')
+        await client.config('SET', 'maxmemory-policy', 'noeviction')
+        await add(storeOn(), 'b')
+      },
+    )
+
+    it('refuses a database that the server does not have, and writes into no other', async () => {
+      const [before, store] = [await client.dbsize(), redisStore(`${server.url}/99`)]
+      opened.push(store)
+      const error = await errorOf(add(store, 'a'))
+      expect(error).toMatchObject({ code: 'INVALID_OPTION', option: 'url', value: '/99' })
+      expect(await client.dbsize()).toBe(before)
+    })
+
     it('says that a replica cannot be written', async () => {
       const store = storeOn()
       await store.open()
@@ -209,6 +240,33 @@ describeOnRedis('a server with a password', () => {
       expect(() => redisStore(given as string, options as RedisOptions)).toThrow(
         expect.objectContaining({ code: 'INVALID_OPTION' }),
       )
+    })
+
+    it.each([
+      'redis://:se/cret@localhost:1',
+      'redis://me:se%cret@localhost:1',
+      'redis://me:secret@localhost:99999',
+      'redis://me:secret@localhost/one',
+      'redis:///tmp/secret.sock',
+      'redis://localhost?keyPrefix=a',
+    ])('%s is refused at once, and its password not shown', (url) => {
+      const refused = errorIn(() => redisStore(url))
+      expect(refused).toMatchObject({ code: 'INVALID_OPTION', option: 'url' })
+      expect(JSON.stringify(refused) + String(refused)).not.toMatch(/se(\/|%)?cret@/)
+    })
+
+    it('refuse a client that would send calls under other names', () => {
+      for (const option of [{ enableAutoPipelining: true }, { keyPrefix: 'a:' }]) {
+        const given = new Redis({ ...option, lazyConnect: true })
+        expect(errorIn(() => redisStore(given))).toMatchObject({ code: 'INVALID_OPTION' })
+        given.disconnect()
+      }
+    })
+
+    it('refuse a prefix with half a surrogate', () => {
+      expect(errorIn(() => redisStore('redis://localhost', { prefix: 'x\ud800' }))).toMatchObject({
+        option: 'prefix',
+      })
     })
 
     it('never show the password of a URL', () => {

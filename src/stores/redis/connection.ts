@@ -35,6 +35,7 @@ export class Connection {
   readonly #given: RedisClient | string
   readonly #waiting: Waiting
   #client: Promise<RedisClient> | undefined
+  #isChecked = false
   /** Why there was no connection at last, until a call is answered. */
   #broken: unknown
 
@@ -52,13 +53,15 @@ export class Connection {
   }
 
   async #connect(url: string): Promise<RedisClient> {
+    const { replicas, aof, ms } = this.#waiting
+    const note = (error: unknown) => {
+      this.#broken = error
+    }
     try {
-      return await connect(url, (error) => {
-        this.#broken = error
-      })
+      return await connect(url, note, replicas + aof > 0 ? ms : 0)
     } catch (error) {
       this.#client = undefined
-      throw error
+      throw told(this.#explained(error), this.address, false)
     }
   }
 
@@ -76,6 +79,7 @@ export class Connection {
     const script = scriptOf(name)
     const words = [2, stateKeyOf(this.prefix), nowhereOf(this.prefix), pack(ask)]
     const client = await this.client()
+    if (!this.#isChecked) await this.#checkPolicy(client)
     try {
       const sent = client.callBuffer('evalsha', script.sha, ...words)
       const answer = (await sent.catch((error: unknown) => {
@@ -91,6 +95,15 @@ export class Connection {
       if (version !== undefined) throw writtenByLater(this.address, version, VERSION)
       throw told(error, this.address, true)
     }
+  }
+
+  /** A server that evicts any key would lose jobs without a word. Who may not ask goes on. */
+  async #checkPolicy(client: RedisClient): Promise<void> {
+    const text = await client.callBuffer('info', 'memory').then(String, () => undefined)
+    if (text === undefined) return
+    const [, policy] = /^maxmemory_policy:(allkeys-\S+)/m.exec(text) ?? []
+    if (policy !== undefined && !/^maxmemory:0\b/m.test(text)) throw evicts(this.address, policy)
+    this.#isChecked = true
   }
 
   /** To a call between two tries, the library only says that there is no connection. */
@@ -174,6 +187,16 @@ export class Connection {
       this.#terms.set(number, termsIn(packed))
     }
   }
+}
+
+function evicts(address: string, policy: string): AxError {
+  return new AxError(
+    'STORE_UNAVAILABLE',
+    `Redis at ${address} throws keys away when it is full (maxmemory-policy ${policy}), and with ` +
+      'them jobs that it has acknowledged. Run `CONFIG SET maxmemory-policy noeviction` there, or ' +
+      'use another server.',
+    { retryable: false, address, policy },
+  )
 }
 
 function tooOld(address: string): AxError {

@@ -95,14 +95,34 @@ function checkNoWait(option: string, value: number): void {
 
 function checkServer(given: unknown): string | RedisClient {
   if (typeof given === 'string') {
-    if (/^rediss?:\/\//.test(given)) return given
-    return refuseValue('url', addressOf(given), 'a URL such as redis://localhost:6379')
+    if (isUsable(given)) return given
+    return refuseValue('url', addressOf(given), 'a URL such as redis://localhost:6379/0')
   }
   const client = given as Record<string, unknown> | null | undefined
   const isClient =
     (typeof client === 'object' || typeof client === 'function') &&
     client !== null &&
     METHODS.every((name) => typeof client[name] === 'function')
-  if (isClient) return given as RedisClient
-  return refuseValue('client', given, 'a URL, or a client of ioredis')
+  if (!isClient) return refuseValue('client', given, 'a URL, or a client of ioredis')
+  const { options } = given as RedisClient
+  if (options?.enableAutoPipelining === true) {
+    refuseValue('client', 'enableAutoPipelining', 'a client without enableAutoPipelining')
+  }
+  // The channel of hints would have another name than the one that is listened to.
+  if ((options?.keyPrefix ?? options?.redisOptions?.keyPrefix ?? '') !== '') {
+    refuseValue('client', 'keyPrefix', 'a client without keyPrefix: ax has a prefix of its own')
+  }
+  return given as RedisClient
+}
+
+/** Whether the library will find everything in it: host, user, password, and a database. */
+function isUsable(given: string): boolean {
+  try {
+    const { protocol, pathname, username, password, searchParams } = new URL(given)
+    decodeURIComponent(username + password)
+    const isRedis = protocol === 'redis:' || protocol === 'rediss:'
+    return isRedis && /^\/?\d*$/.test(pathname) && !searchParams.has('keyPrefix')
+  } catch {
+    return false
+  }
 }

@@ -69,7 +69,7 @@ export function checkPrefix(prefix: unknown): string {
     typeof prefix === 'string' &&
     prefix !== '' &&
     prefix.length <= MAX_PREFIX &&
-    !/[{}\0]/.test(prefix)
+    !/[{}\0]|\p{Surrogate}/u.test(prefix)
   if (isGood) return prefix
   return refuseValue('prefix', prefix, `a text of 1 to ${MAX_PREFIX} characters without braces`)
 }
