@@ -192,9 +192,9 @@ export class Connection {
 function evicts(address: string, policy: string): AxError {
   return new AxError(
     'STORE_UNAVAILABLE',
-    `Redis at ${address} throws keys away when it is full (maxmemory-policy ${policy}), and ` +
-      'with them jobs that it has acknowledged. Run `CONFIG SET maxmemory-policy noeviction` there, or ' +
-      'use another server.',
+    `Redis at ${address} throws keys away when it is full (maxmemory-policy ${policy}), ` +
+      'and with them jobs that it has acknowledged. Run `CONFIG SET maxmemory-policy ' +
+      'noeviction` there, or use another server.',
     { retryable: false, address, policy },
   )
 }
