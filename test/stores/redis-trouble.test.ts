@@ -247,7 +247,7 @@ describeOnRedis('a server with a password', () => {
       'redis://me:se%cret@localhost:1',
       'redis://me:secret@localhost:99999',
       'redis://me:secret@localhost/one',
-      'redis:///tmp/secret.sock',
+      'redis:///secret.sock',
       'redis://localhost?keyPrefix=a',
     ])('%s is refused at once, and its password not shown', (url) => {
       const refused = errorIn(() => redisStore(url))
