@@ -1,99 +1,148 @@
-// Owns how pieces of Lua become one script in which little stays open.
+// Owns how pieces of Lua become scripts, and one library: what is made once, what in each call.
 // May never change what a piece does: names keep their meaning, and their order.
 
 /**
- * A function of Lua that uses a local of the script around it has to find it anew in each call of
- * the script, in a list of all that are used so: with 150 locals and 150 functions that takes
- * longer than the call. So each piece becomes a block of its own, and what only it uses is closed
- * at its end; what others use is declared before it. Values that never change are copied to where
- * they are used: the last ones of the list are found first. `lazy`: by place, the tables that the
- * functions of a piece are in that few calls need.
+ * A server that runs a script makes all of its functions anew, each time; those of a library are
+ * there. So each piece is taken apart: its functions, and what is named in capitals or begins with
+ * one, are made once and may hold nothing of a call; whatever else stands at its top level is done
+ * when a call begins. (A single letter is no such name.) Names that other pieces ask for are
+ * declared before all of them; a name that only one piece knows is closed in there. A call is a
+ * piece as well, which nobody else asks for anything; its top level answers.
  */
-export function assemble(
-  header: string,
-  pieces: readonly string[],
-  lazy: readonly (readonly string[] | undefined)[] = [],
-): string {
-  const parts = [header]
-  const constants = new Set<string>(['LIMIT', 'EVENT'])
-  for (const [at, piece] of pieces.entries()) {
-    if (at === pieces.length - 1) {
-      parts.push(copied(piece, constants), piece)
-      break
-    }
-    const later = pieces
-      .slice(at + 1)
-      .map(codeOf)
-      .join('\n')
-    const names = declaredIn(piece).filter((name) => mentions(later, name))
-    const copies = copied(piece, constants)
-    const tables = lazy[at]
-    if (tables !== undefined && names.length === 0) parts.push(deferred(tables, copies, piece))
-    else {
-      if (names.length > 0) parts.push(`local ${names.join(', ')}`)
-      parts.push('do', copies, opened(piece, new Set(names)), 'end')
-    }
-    for (const name of names) if (!CHANGING.has(name)) constants.add(name)
+export interface Assembly {
+  /** What all pieces know. */
+  readonly header: string
+  /** The texts of pieces by name, those of calls included, in the order in which they are made. */
+  readonly pieces: ReadonlyMap<string, string>
+  /** By call, the pieces that begin with it, in order; its own is the last. */
+  readonly calls: ReadonlyMap<string, readonly string[]>
+}
+
+/** A text that declares `make()`, which answers a function of the name of a call, keys and argv. */
+export function assemble({ header, pieces, calls }: Assembly): string {
+  const parsed = Array.from(pieces, ([name, text]) => parse(name, text))
+  const rules = parsed.filter(({ name }) => !calls.has(name))
+  const shared = new Set(rules.flatMap((piece) => sharedOf(piece, parsed)))
+  for (const name of shared) checkOnce(name, rules)
+  const steps = Array.from(calls, ([name, list]) => {
+    return `${name} = { ${list.map((each) => `begins.${each}`).join(', ')} },`
+  })
+  return [
+    header,
+    'local function make()',
+    'local KEYS, ARGV',
+    `local ${[...shared].join(', ')}`,
+    'local begins, ends = {}, {}',
+    ...parsed.map((piece) => blockOf(piece, calls.has(piece.name) ? new Set() : shared)),
+    'local calls = {',
+    ...steps,
+    '}',
+    RUN,
+    'end',
+  ].join('\n')
+}
+
+/** A piece may answer before the others begin. Nothing of a call is kept when it is over. */
+const RUN = `return function(name, keys, argv)
+KEYS, ARGV = keys, argv
+local answer
+local steps = calls[name]
+for at = 1, #steps do
+answer = steps[at]()
+if answer ~= nil then break end
+end
+for at = 1, #ends do ends[at]() end
+KEYS, ARGV = nil, nil
+return answer
+end`
+
+interface Piece {
+  readonly name: string
+  /** Functions and constants, as they are written. */
+  readonly once: readonly Statement[]
+  readonly each: readonly Statement[]
+  readonly code: string
+}
+
+interface Statement {
+  readonly text: string
+  /** What it declares. */
+  readonly names: readonly string[]
+}
+
+/** A line that begins a statement, as against one that goes on with it or ends it. */
+const BEGINS = /^(?!end\b|else|until\b|--)\w/
+
+const DECLARES = /^local (?:function (\w+)|([\w, ]+?))(?= =|\(|$)/
+
+function parse(name: string, text: string): Piece {
+  const statements: string[][] = []
+  for (const line of text.split('\n')) {
+    if (BEGINS.test(line)) statements.push([line])
+    else if (line !== '' && !line.startsWith('--')) statements.at(-1)?.push(line)
   }
-  return parts.join('\n')
+  const all = statements.map((lines) => {
+    const [, own, list = ''] = DECLARES.exec(lines[0] as string) ?? []
+    const names = own === undefined ? list.split(',').map((each) => each.trim()) : [own]
+    return { text: lines.join('\n'), names: names.filter((each) => each !== '') }
+  })
+  const once = all.filter(isMadeOnce)
+  const each = all.filter((statement) => !isMadeOnce(statement))
+  return { name, once, each, code: codeOf(text) }
 }
 
-/** A piece whose functions are in tables: they are made when the first of them is asked for. */
-function deferred(tables: readonly string[], copies: string, piece: string): string {
-  const open = tables.map((table) => `setmetatable(${table}, nil)`).join(' ')
-  const find = `local found = { __index = function(of, name) ${open} load() return of[name] end }`
-  const set = tables.map((table) => `setmetatable(${table}, found)`).join(' ')
-  return ['do', 'local function load()', copies, piece, 'end', find, set, 'end'].join('\n')
+function isMadeOnce({ text, names }: Statement): boolean {
+  if (/^(?:local )?function\b/.test(text)) return true
+  return names.length > 0 && names.every((name) => /^[A-Z]\w/.test(name))
 }
 
-/** What a call assigns anew after it has been declared. */
-const CHANGING: ReadonlySet<string> = new Set([
-  'put',
-  'wrote',
-  'flush',
-  'dirty',
-  'dirtyCount',
-  'tallies',
-  'weighs',
-  'failures',
-  'remembers',
-])
+function declaredIn({ once, each }: Piece): string[] {
+  return [...once, ...each].flatMap(({ names }) => names)
+}
 
-const DECLARATION = /^local (?:function (\w+)|([\w, ]+?))(?= =|\(|$)/gm
-
-/** The locals of a piece itself, outside of its functions. */
-function declaredIn(piece: string): string[] {
-  return [...piece.matchAll(DECLARATION)].flatMap(([, name, names = '']) => {
-    return name === undefined ? names.split(',').map((each) => each.trim()) : [name]
+function sharedOf(piece: Piece, all: readonly Piece[]): string[] {
+  const others = all
+    .filter((other) => other !== piece)
+    .map((other) => ({ code: other.code, own: new Set(declaredIn(other)) }))
+  return declaredIn(piece).filter((name) => {
+    const asked = new RegExp(`(?<![\\w.:])${name}\\b`)
+    return others.some(({ code, own }) => !own.has(name) && asked.test(code))
   })
 }
 
-/** The piece with these names declared elsewhere. */
-function opened(piece: string, names: ReadonlySet<string>): string {
-  return piece.replace(DECLARATION, (whole, name: string | undefined, list = '', at: number) => {
-    if (name !== undefined) return names.has(name) ? `function ${name}` : whole
-    const all = (list as string).split(',').map((each) => each.trim())
-    const own = all.filter((each) => !names.has(each))
-    if (own.length === all.length) return whole
-    const declared = own.length === 0 ? '' : `local ${own.join(', ')} `
-    const isAssigned = piece[at + whole.length] === ' '
-    return isAssigned ? `${declared}${list}` : declared
-  })
+function checkOnce(name: string, pieces: readonly Piece[]): void {
+  const by = pieces.filter((piece) => declaredIn(piece).includes(name))
+  if (by.length === 1) return
+  throw new Error(`${name} is declared by ${by.map((piece) => piece.name).join(' and ')}`)
 }
 
-/** Copies of the constants that a piece uses. */
-function copied(piece: string, constants: ReadonlySet<string>): string {
-  const own = new Set(declaredIn(piece))
-  const code = codeOf(piece)
-  const used = [...constants].filter((name) => !own.has(name) && mentions(code, name))
-  return used.length === 0 ? '' : `local ${used.join(', ')} = ${used.join(', ')}`
+function blockOf(piece: Piece, shared: ReadonlySet<string>): string {
+  const isOwn = (name: string) => !shared.has(name)
+  const own = new Set(declaredIn(piece).filter(isOwn))
+  const state = piece.each.flatMap(({ names }) => names)
+  const lines = ['do']
+  if (own.size > 0) lines.push(`local ${[...own].join(', ')}`)
+  lines.push(...piece.once.map(({ text }) => text.replace(/^local /, '')))
+  if (piece.each.length > 0) {
+    lines.push(`begins.${piece.name} = function()`, ...piece.each.map(begun), 'end')
+  } else {
+    lines.push(`begins.${piece.name} = function() end`)
+  }
+  if (state.length > 0) {
+    lines.push(`ends[#ends + 1] = function() ${state.join(', ')} = nil end`)
+  }
+  lines.push('end')
+  return lines.join('\n')
+}
+
+/** A declaration as an assignment: the name itself has been declared. */
+function begun({ text, names }: Statement): string {
+  if (names.length === 0) return text
+  const first = text.split('\n', 1)[0] as string
+  return first.includes(' = ') ? text.replace(/^local /, '') : `${names.join(', ')} = nil`
 }
 
 /** Without comments and texts. */
 function codeOf(piece: string): string {
   return piece.replace(/--[^\n]*|'(?:\\.|[^'\\\n])*'/g, '')
-}
-
-function mentions(code: string, name: string): boolean {
-  return new RegExp(`(?<![\\w.:])${name}\\b`).test(code)
 }

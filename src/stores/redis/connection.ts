@@ -1,13 +1,14 @@
-// Owns the calls of scripts on one connection, and what has been learnt of lines and terms.
+// Owns the calls on one connection, and what has been learnt of lines and terms.
 // May never send a call twice: whoever is not answered does not know whether it has happened.
 
 import { AxError } from '../../core/errors.ts'
 import type { Terms } from '../../core/job.ts'
+import { Calls } from './calls.ts'
 import { connect, type RedisClient } from './driver.ts'
 import { termsIn } from './heads.ts'
 import { type Packable, pack } from './pack.ts'
 import { keyOf, nowhereOf, stateKeyOf, VERSION } from './schema.ts'
-import { type ScriptName, scriptOf } from './statements.ts'
+import type { ScriptName } from './statements.ts'
 import { told, writtenByLater } from './trouble.ts'
 
 /** A pool and a type: which line they are never changes. */
@@ -34,6 +35,7 @@ export class Connection {
   readonly #packed = new WeakMap<Terms, Buffer>()
   readonly #given: RedisClient | string
   readonly #waiting: Waiting
+  readonly #calls = new Calls()
   #client: Promise<RedisClient> | undefined
   #isChecked = false
   /** Why there was no connection at last, until a call is answered. */
@@ -74,18 +76,13 @@ export class Connection {
     await mine?.quit().catch(() => mine.disconnect())
   }
 
-  /** Runs a script: one argument, one answer. */
+  /** One call: one argument, one answer. */
   async run(name: ScriptName, ask: { readonly [name: string]: Packable }): Promise<Buffer> {
-    const script = scriptOf(name)
     const words = [2, stateKeyOf(this.prefix), nowhereOf(this.prefix), pack(ask)]
     const client = await this.client()
     if (!this.#isChecked) await this.#checkPolicy(client)
     try {
-      const sent = client.callBuffer('evalsha', script.sha, ...words)
-      const answer = (await sent.catch((error: unknown) => {
-        if (!String(error).includes('NOSCRIPT')) throw error
-        return client.callBuffer('eval', script.text, ...words)
-      })) as Buffer
+      const answer = await this.#calls.send(client, name, words)
       this.#broken = undefined
       return answer
     } catch (failure) {

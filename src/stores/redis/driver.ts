@@ -15,6 +15,8 @@ export interface RedisClient {
   }
   callBuffer(command: string, ...args: (string | number | Buffer)[]): Promise<unknown>
   duplicate(): RedisClient
+  /** Of a cluster: a client for each node. */
+  nodes?(role: 'master'): readonly RedisClient[]
   subscribe(channel: string): Promise<unknown>
   quit(): Promise<unknown>
   /** `reconnect`: this connection alone is over, and the client makes another one. */

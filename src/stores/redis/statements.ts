@@ -50,48 +50,81 @@ const PIECES = {
   inspect: [...LOOKS, 'terms', 'inspect'],
 } as const
 
-/** Pieces that few calls need, each with the tables that its functions are in. */
-const LAZY: Readonly<Record<string, readonly string[]>> = {
-  gates: ['Board'],
-  lanes: ['Lanes', 'Keys'],
-  rates: ['Rate', 'Breaker', 'Pools'],
-  graph: ['Graph'],
-  victims: ['Victims'],
-  promotion: ['Promotion'],
-  turns: ['Turns'],
-}
+/** Those that change nothing: a server that is full, or a replica, may run them as well. */
+const READING: ReadonlySet<string> = new Set([
+  'get',
+  'list',
+  'count',
+  'standing',
+  'dependents',
+  'events',
+  'settings',
+  'workers',
+  'inspect',
+])
 
 export type ScriptName = keyof typeof PIECES
 
 export interface Script {
-  readonly name: ScriptName
   readonly text: string
   /** By which the server knows it. */
   readonly sha: string
 }
 
-const pieces = new Map<string, string>()
-
-function pieceOf(name: string): string {
-  const known = pieces.get(name)
-  if (known !== undefined) return known
-  const text = readFileSync(new URL(`./lua/${name}.lua`, import.meta.url), 'utf8')
-  pieces.set(name, text)
-  return text
+/** All calls, for a server that keeps functions (7.0 on). Its name says what is in it. */
+export interface Library {
+  readonly text: string
+  /** How the function of a call is called. */
+  readonly functionOf: (name: ScriptName) => string
 }
 
 const scripts = new Map<ScriptName, Script>()
 
-/** A script, put together when it is asked for the first time. */
+/** One call as a script, put together when it is asked for the first time. */
 export function scriptOf(name: ScriptName): Script {
   const known = scripts.get(name)
   if (known !== undefined) return known
-  const names: readonly string[] = PIECES[name]
-  const lazy = names.map((each) => LAZY[each])
-  const text = assemble(header(), names.map(pieceOf), lazy)
-  const script = { name, text, sha: createHash('sha1').update(text).digest('hex') }
+  const text = `${assemblyOf([name])}\nreturn make()('${name}', KEYS, ARGV)`
+  const script = { text, sha: createHash('sha1').update(text).digest('hex') }
   scripts.set(name, script)
   return script
+}
+
+let made: Library | undefined
+
+/** While a library is loaded its server has nothing to call yet: its first call makes the rest. */
+export function library(): Library {
+  if (made !== undefined) return made
+  const names = Object.keys(PIECES) as ScriptName[]
+  const body = assemblyOf(names)
+  const id = createHash('sha1').update(body).digest('hex').slice(0, 16)
+  const functionOf = (name: ScriptName) => `ax_${id}_${name}`
+  const registered = names.map((name) => {
+    const flags = READING.has(name) ? "'no-writes'" : ''
+    return `register('${functionOf(name)}', '${name}', { ${flags} })`
+  })
+  const text = [`#!lua name=ax_${id}`, body, REGISTER, ...registered].join('\n')
+  made = { text, functionOf }
+  return made
+}
+
+const REGISTER = `local run
+local function register(called, name, flags)
+local function callback(keys, argv)
+run = run or make()
+return run(name, keys, argv)
+end
+redis.register_function({ function_name = called, callback = callback, flags = flags })
+end`
+
+function assemblyOf(names: readonly ScriptName[]): string {
+  const calls = new Map(names.map((name) => [name, PIECES[name] as readonly string[]]))
+  const pieces = new Map([...calls.values()].flat().map((name) => [name, pieceOf(name)]))
+  return assemble({ header: header(), pieces, calls })
+}
+
+function pieceOf(name: string): string {
+  return readFileSync(new URL(`./lua/${name}.lua`, import.meta.url), 'utf8')
 }
 
 /** What the rules of the core are made of, so that no number stands in two places. */

@@ -2,7 +2,8 @@
 -- what became of it is repeated for the others, which are never taken in hand.
 -- May never be used where a rule asks for more than the head of a job: who it is, or who else.
 
-local byte, cut, heads = string.byte, string.sub, Head.known
+local Alike = {}
+local byte, cut = string.byte, string.sub
 
 -- The head of a text without anything rare; nil for any other. Such a text is what its head begins
 -- with, six bytes for its lease, one for the length of its id, and its id.
@@ -11,7 +12,7 @@ function Alike.bare(text)
   local last = high * 256 + low + 2
   if #text ~= last + 7 + byte(text, last + 7) then return nil end
   local bytes = cut(text, 3, last)
-  return heads[bytes] or Head.of(bytes)
+  return knownHeads[bytes] or Head.of(bytes)
 end
 
 local NO_LEASE = string.rep('\0', 6)
@@ -21,17 +22,17 @@ local function listsOf(pattern)
   local before, after = pattern.before, pattern.after
   local lists = {}
   if before then
-    if before.place then lists[1] = listOf(Writing.rems, before.place) end
-    if before.held then lists[#lists + 1] = listOf(Writing.rems, before.held) end
-    if before.mark then lists[#lists + 1] = listOf(Writing.rems, 'st:' .. before.mark) end
+    if before.place then lists[1] = listOf(writing.rems, before.place) end
+    if before.held then lists[#lists + 1] = listOf(writing.rems, before.held) end
+    if before.mark then lists[#lists + 1] = listOf(writing.rems, 'st:' .. before.mark) end
   end
   if after.place and SETS[string.sub(after.place, 1, 2)] then
-    lists[#lists + 1] = listOf(Writing.adds, after.place)
+    lists[#lists + 1] = listOf(writing.adds, after.place)
   elseif after.place then
-    pattern.queue = listOf(Writing.adds, after.place)
+    pattern.queue = listOf(writing.adds, after.place)
     pattern.score = string.format('%.0f', after.score)
   end
-  if after.held then lists[#lists + 1] = listOf(Writing.adds, after.held) end
+  if after.held then lists[#lists + 1] = listOf(writing.adds, after.held) end
   if after.term then lists[#lists + 1] = termList(after.term, after.deadline) end
   return lists
 end
@@ -45,13 +46,13 @@ function Alike.learn(before, row)
   row.result = result
   local pattern = {
     before = before, after = Head.of(bytes), line = row.line, rest = rest, count = 0,
-    run = Log.runs[#Log.runs], blocks = {}, starts = {},
+    run = logged.runs[#logged.runs], blocks = {}, starts = {},
   }
   if rest ~= '' then
     pattern.more = string.char(string.byte(rest) + 1) .. string.sub(rest, 2) .. pack('re')
   end
   pattern.lists = listsOf(pattern)
-  Alike.patterns[#Alike.patterns + 1] = pattern
+  alike.patterns[#alike.patterns + 1] = pattern
   return pattern
 end
 
@@ -71,7 +72,7 @@ function Alike.again(pattern, keyList, idList)
   local count, list, base = #keyList
   if count == 0 then return end
   pattern.count = pattern.count + count
-  Ahead.lists[#Ahead.lists + 1] = keyList
+  ahead.lists[#ahead.lists + 1] = keyList
   if next(texts) then
     for at = 1, count do
       if texts[keyList[at]] then texts[keyList[at]] = nil end
@@ -107,17 +108,17 @@ end
 
 -- Forgets a job whose head says all that there is to ask.
 function Alike.forget(head, key, id)
-  local pattern = Alike.gone[head]
+  local pattern = alike.gone[head]
   if not pattern then
     pattern = { before = head, after = false, line = head.line, count = 0, blocks = {} }
-    Alike.gone[head] = pattern
-    Alike.patterns[#Alike.patterns + 1] = pattern
+    alike.gone[head] = pattern
+    alike.patterns[#alike.patterns + 1] = pattern
   end
   pattern.count = pattern.count + 1
   local block = floor(struct.unpack('>I6', key) / 128)
   pattern.blocks[block] = (pattern.blocks[block] or 0) - 1
-  Writing.goneKeys[#Writing.goneKeys + 1] = key
-  Writing.goneNames[#Writing.goneNames + 1] = id
+  writing.goneKeys[#writing.goneKeys + 1] = key
+  writing.goneNames[#writing.goneNames + 1] = id
   texts[key], keys[id], rows[key], ids[id] = false, false, false, false
   S.forgotten = S.forgotten + 1
   signs.ended[#signs.ended + 1] = id
@@ -126,7 +127,7 @@ end
 
 -- What is counted of all of them together.
 function Alike.settle()
-  for _, pattern in ipairs(Alike.patterns) do
+  for _, pattern in ipairs(alike.patterns) do
     local before, after, count = pattern.before, pattern.after, pattern.count
     if count > 0 then
       local wasAlive = before and not ENDED[before.status]
@@ -138,5 +139,5 @@ function Alike.settle()
       for block, by in pairs(pattern.blocks) do countIn(pattern.line, block, by) end
     end
   end
-  Alike.patterns, Alike.gone, Alike.known = {}, {}, {}
+  alike.patterns, alike.gone, alike.known = {}, {}, {}
 end

@@ -108,7 +108,7 @@ local function repeatFrom(pattern, place)
   local kindAt, size, areFree = pattern.kindAt, #pattern.before.first, S.linked == 0
   local length, start = -1, nil
   local names, idList, count, ended, endedAt = {}, {}, 0, signs.ended, #signs.ended
-  local write, base, flat, where = Writing.texts, #Writing.texts, moved.flat, 3 * moved.count
+  local write, base, flat, where = writing.texts, #writing.texts, moved.flat, 3 * moved.count
   local at = place * WIDTH - WIDTH + 1
   while true do
     local id, text, key = m[at], textList[place], keyList[place]
@@ -146,7 +146,7 @@ local function succeedFrom(place)
   if not text or not isPlainSuccess(at, kinds[kindAt], key) then return nil end
   local head = Alike.bare(text)
   if not head or not head.isPlain or head.status ~= 'running' then return nil end
-  local pattern = Alike.known[head]
+  local pattern = alike.known[head]
   if pattern and pattern.kindAt == kindAt then
     local following = repeatFrom(pattern, place)
     return following > place and following or nil
@@ -156,7 +156,7 @@ local function succeedFrom(place)
   if row and following and find(following, head.first, 1, true) == 1 then
     pattern = Alike.learn(head, row)
     pattern.kindAt = kindAt
-    Alike.known[head] = pattern
+    alike.known[head] = pattern
   end
   return place + 1
 end

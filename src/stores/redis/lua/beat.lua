@@ -10,5 +10,5 @@ else
   putAll('HDEL', P .. 'worker', gone)
   putAll('ZREM', P .. 'workers', gone)
 end
-saveState()
+saveState(true)
 return pack({ {}, false, false, now, true })

@@ -25,6 +25,7 @@ local function termsAt(index)
   else
     S.lastTerms = S.lastTerms + 1
     number = S.lastTerms
+    saveState(true)
     put('HSET', P .. 'termsby', text, number)
     put('HSET', P .. 'terms', number, text)
   end
@@ -222,7 +223,7 @@ local hasOthers = false
 -- The others of a kind that follow, as the rules have put the first in. Answers where it ends.
 local function repeatFrom(pattern, m, at, list)
   local kind, rest, first, pack6 = m[at + 1], pattern.rest, S.lastSeq + 1, struct.pack
-  local names, saids, write, flat = Writing.names, Writing.saids, Writing.texts, list.flat
+  local names, saids, write, flat = writing.names, writing.saids, writing.texts, list.flat
   local nameAt, saidAt, base, where = #names, #saids, #write, 3 * list.count
   local seq, keyList, idList, count = S.lastSeq, {}, {}, 0
   local id, length, start = m[at], -1, nil
@@ -255,7 +256,7 @@ local function insertPlain(group, list)
   local m, at = group.jobs, 1
   while at <= #m do
     local kind = m[at + 1]
-    local pattern = Alike.known[kind]
+    local pattern = alike.known[kind]
     if pattern then
       at = repeatFrom(pattern, m, at, list)
     else
@@ -263,7 +264,7 @@ local function insertPlain(group, list)
       Rows.introduce(row)
       Board.begin(row)
       if hasOthers or kind == m[at + 1 + WIDE] then
-        Alike.known[kind] = Alike.learn(false, row)
+        alike.known[kind] = Alike.learn(false, row)
       end
       answer(list, row)
       at = at + WIDE

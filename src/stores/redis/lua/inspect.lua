@@ -1,10 +1,10 @@
 -- Owns the look at the store that `doctor` asks for, a part and a page at a time.
 -- May never change anything. It is the one place that scans: nobody asks for it in a hurry.
 
-local parts = {}
+local Parts = {}
 
 -- Jobs that wait for others: { id, open dependencies, which of those nobody has submitted }.
-function parts.waiting(cursor)
+function Parts.waiting(cursor)
   local from = string.format('(%s', cursor)
   local keys = call('ZRANGEBYSCORE', P .. 'st:waiting', from, '+inf', 'LIMIT', 0, 200)
   local found = {}
@@ -28,7 +28,7 @@ function parts.waiting(cursor)
 end
 
 -- Keys whose owner is not known, or has ended without a window.
-function parts.keys(cursor)
+function Parts.keys(cursor)
   local scan, found = call('HSCAN', P .. 'key', cursor, 'COUNT', 500), {}
   for at = 1, #scan[2], 2 do
     local owner, free = string.sub(scan[2][at + 1], 1, 6), tonumber(string.sub(scan[2][at + 1], 7))
@@ -42,7 +42,7 @@ function parts.keys(cursor)
   return found, scan[1] ~= '0' and scan[1] or false
 end
 
-function parts.expired()
+function Parts.expired()
   local late = {}
   Terms.late('ends', LIMIT.page, late)
   for at, each in ipairs(late) do late[at] = Rows.byKey(each[1]) end
@@ -76,7 +76,7 @@ local function faultOf(row)
 end
 
 -- A page of all jobs: faults, and how many there are by line and state, by priority and weight.
-function parts.jobs(cursor)
+function Parts.jobs(cursor)
   local faults, counts, weights = {}, {}, {}
   local last = Walk.from(tonumber(cursor), LIMIT.chunk, false, function(row)
     local fault = faultOf(row)
@@ -94,10 +94,10 @@ function parts.jobs(cursor)
 end
 
 -- What the store itself counts.
-function parts.counts()
+function Parts.counts()
   for _, line in ipairs(Lines.all(nil)) do Lines.of(line) end
   return { call('HGETALL', P .. 'tally'), call('HGETALL', P .. 'weigh') }, false
 end
 
-local found, following = parts[ask.part](ask.cursor)
+local found, following = Parts[ask.part](ask.cursor)
 return reply({ found, following, S.lastEvent, S.lastLease })

@@ -32,7 +32,7 @@ local function repeatFor(pattern, queue, most)
   local before, after, rest = pattern.before.first, pattern.after.first, pattern.rest
   local size, names, ids, lease, count = #before, {}, {}, S.lastLease, 0
   local flat, asked, places, place = granted.flat, granted.asked, granted.places, #granted.asked
-  local write, base, where = Writing.texts, #Writing.texts, 3 * granted.count
+  local write, base, where = writing.texts, #writing.texts, 3 * granted.count
   while count < most do
     local key, text = keyList[at], textList[at]
     if not text or find(text, before, 1, true) ~= 1 or rows[key] ~= nil then break end
@@ -53,7 +53,7 @@ end
 
 -- Grants the next of a queue, whose head this is, and up to so many that follow and are like it.
 local function grantAlike(head, queue, most)
-  local pattern = Alike.known[head]
+  local pattern = alike.known[head]
   if pattern then return repeatFor(pattern, queue, most) end
   local at = queue.at
   local key, following = queue.keys[at], queue.texts[at + 1]
@@ -63,7 +63,7 @@ local function grantAlike(head, queue, most)
   queue.at = at + 1
   -- One that is alone with its head teaches nobody.
   if following and find(following, head.first, 1, true) == 1 then
-    Alike.known[head] = Alike.learn(head, row)
+    alike.known[head] = Alike.learn(head, row)
   end
   return 1
 end
@@ -90,11 +90,11 @@ Prospects.read()
 local lease = {
   holder = ask.holder, left = min(ask.max, LIMIT.moves), nextAt = NEVER, grant = grant,
   grantAlike = grantAlike, granted = granted, caps = capsOf(),
-  hasSuspect = Prospects.areSuspects and hasSuspect(ask.holder),
+  hasSuspect = prospects.areSuspects and hasSuspect(ask.holder),
 }
-for _, name in ipairs(Prospects.pools) do
+for _, name in ipairs(prospects.pools) do
   if lease.left <= 0 then break end
-  local pool, queues = Pools.get(name), Prospects.queues[name]
+  local pool, queues = Pools.get(name), prospects.queues[name]
   local chunk = max(1, min(lease.left, pool.rules.concurrency))
   lease.size = #queues > 8 and min(chunk, 16) or chunk
   lease.first = #queues > 8 and 1 or chunk

@@ -1,33 +1,35 @@
 -- Owns lines: the number of each pool with a type, and the names that an answer has to tell.
 -- May never give a number to another pool and type.
 
-local Lines = { known = {} }
+local Lines = {}
+local knownLines = {}
 
 -- The pool and the type of a line; its number is never another's.
 function Lines.of(line)
-  local known = Lines.known[line]
+  local known = knownLines[line]
   if known then return known end
   local text = call('HGET', P .. 'line', line)
   local at = string.find(text, '\0', 1, true)
   known = { line = line, pool = string.sub(text, 1, at - 1), type = string.sub(text, at + 1) }
-  Lines.known[line] = known
+  knownLines[line] = known
   return known
 end
 
 function Lines.by(pool, type)
   local name = pool .. '\0' .. type
-  local known = Lines.known[name]
+  local known = knownLines[name]
   if known then return known end
   local line = call('HGET', P .. 'lineby', name)
   if not line then
     S.lastLine = S.lastLine + 1
     line = S.lastLine
+    saveState(true)
     put('HSET', P .. 'line', line, name)
     put('HSET', P .. 'lineby', name, line)
   end
   line = tonumber(line)
-  Lines.known[name] = line
-  Lines.known[line] = { line = line, pool = pool, type = type }
+  knownLines[name] = line
+  knownLines[line] = { line = line, pool = pool, type = type }
   return line
 end
 
@@ -44,7 +46,7 @@ end
 
 local function linesInHand()
   local flat = {}
-  for line, names in pairs(Lines.known) do
+  for line, names in pairs(knownLines) do
     if type(names) == 'table' then
       local at = #flat
       flat[at + 1], flat[at + 2], flat[at + 3] = line, names.pool, names.type

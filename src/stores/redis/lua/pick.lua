@@ -57,7 +57,7 @@ end
 local function isOut(queue, lease)
   local cap = lease.caps[queue.names.type]
   return (queue.isSuspects and lease.hasSuspect)
-    or (cap and (Slots.types[queue.names.type] or 0) >= cap)
+    or (cap and (slots.types[queue.names.type] or 0) >= cap)
 end
 
 local function comesBefore(a, b)
@@ -142,7 +142,7 @@ end
 
 -- Grants as many of one queue as there are slots; leaves to takeFrom what is not alike.
 local function takeRun(queue, most, lease)
-  local taken, isUntouched = 0, not Writing.rems[queue.place]
+  local taken, isUntouched = 0, not writing.rems[queue.place]
   while taken < most do
     local key = headOf(queue, lease.size)
     if not key or rows[key] ~= nil then break end
@@ -153,7 +153,7 @@ local function takeRun(queue, most, lease)
   lease.left = lease.left - taken
   Slots.add(queue.names, taken)
   -- If no other is taken of it, those are taken out as what stands in front.
-  if isUntouched then Writing.fronts[queue.place] = taken end
+  if isUntouched then writing.fronts[queue.place] = taken end
 end
 
 -- Grants the best of a pool that may start.

@@ -2,7 +2,8 @@
 -- anything start at all. A call in vain, which most calls of a busy fleet are, ends here.
 -- May never turn away what some rule would let start.
 
-local Prospects = { queues = {}, pools = {}, areSuspects = false, isRead = false }
+local Prospects = {}
+local prospects = { queues = {}, pools = {}, areSuspects = false, isRead = false }
 
 -- Whether nothing starts in a pool, whatever is ready in it.
 function Pools.isShut(pool)
@@ -14,9 +15,9 @@ end
 
 -- The queues of each pool that this worker serves, and the pools in order of name.
 function Prospects.read()
-  if Prospects.isRead then return end
-  Prospects.isRead = true
-  local served, byPool, names = {}, Prospects.queues, Prospects.pools
+  if prospects.isRead then return end
+  prospects.isRead = true
+  local served, byPool, names = {}, prospects.queues, prospects.pools
   for _, type in ipairs(ask.types) do served[type] = true end
   for _, place in ipairs(call('SMEMBERS', P .. 'heads')) do
     local isSuspects = string.sub(place, 1, 2) == 'rs'
@@ -31,7 +32,7 @@ function Prospects.read()
         place = place, names = line, isSuspects = isSuspects, keys = {}, ranks = {}, at = 1,
         base = 0,
       }
-      Prospects.areSuspects = Prospects.areSuspects or isSuspects
+      prospects.areSuspects = prospects.areSuspects or isSuspects
     end
   end
   if #names > 1 then table.sort(names, isSmaller) end
@@ -40,7 +41,7 @@ end
 
 local function areAllShut()
   Prospects.read()
-  for _, name in ipairs(Prospects.pools) do
+  for _, name in ipairs(prospects.pools) do
     if not Pools.isShut(Pools.get(name)) then return false end
   end
   return true

@@ -2,8 +2,9 @@
 -- May never know why a job changes: it writes down what the rules have left.
 
 local STATUS = { 'pending', 'waiting', 'ready', 'running', 'success', 'failed', 'cancelled' }
-local NUMBER = {}
-for number, name in ipairs(STATUS) do NUMBER[name] = number end
+local NUMBER = {
+  pending = 1, waiting = 2, ready = 3, running = 4, success = 5, failed = 6, cancelled = 7,
+}
 
 local ENDED = { success = true, failed = true, cancelled = true }
 
@@ -17,11 +18,17 @@ local RARE = {
   parked = 'pk', inLane = 'il', code = 'co', cause = 'ca', error = 'er', log = 'lg', note = 'no',
   result = 're', ownTerms = 'tm',
 }
-local FULL, NAMES = {}, {}
-for name, short in pairs(RARE) do
-  FULL[short] = name
-  NAMES[#NAMES + 1] = name
+
+local function namesOf(short)
+  local full, names = {}, {}
+  for name, letters in pairs(short) do
+    full[letters] = name
+    names[#names + 1] = name
+  end
+  return full, names
 end
+
+local FULL, NAMES = namesOf(RARE)
 
 -- Jobs in hand by key and by id; false for one that is known not to be there. What has only been
 -- read is in `texts`.
@@ -29,10 +36,9 @@ local rows, ids, texts, keys = {}, {}, {}, {}
 
 -- Of whom a call has written something down without taking them in hand is ahead of the store until
 -- the next flush: lists of keys, of which a set is made when somebody asks.
-local Ahead = { lists = {}, keys = {} }
+local ahead = { lists = {}, keys = {} }
 local dirty, dirtyCount = {}, 0
 local Rows = {}
-local flush
 
 -- Six bytes, so that members with equal scores stand in order of seq.
 function Rows.key(seq)
@@ -97,10 +103,11 @@ end
 
 -- The first part of a job's text: what many jobs have in common that were treated alike. It is
 -- read once for all of them; each job in hand says what is different about it.
-local Head = { known = {} }
+local Head = {}
+local knownHeads = {}
 
 function Head.of(bytes)
-  local head = Head.known[bytes]
+  local head = knownHeads[bytes]
   if head then return head end
   local line, status, rev, priority, flags, terms, created, weight, rank, available, ready,
     started, finished, starts, attempts, lost, needs, open, deadline, holder, lostBefore, again
@@ -120,7 +127,7 @@ function Head.of(bytes)
   head.isPlain = not has(head, SPECIAL)
   head.first = struct.pack('>I2', #bytes) .. bytes
   head.meta = { __index = head }
-  Head.known[bytes] = head
+  knownHeads[bytes] = head
   return head
 end
 
@@ -195,7 +202,7 @@ function Rows.encode(row)
 end
 
 local function isAnyAhead(list)
-  local lists, set = Ahead.lists, Ahead.keys
+  local lists, set = ahead.lists, ahead.keys
   for at = 1, #lists do
     for _, key in ipairs(lists[at]) do set[key] = true end
     lists[at] = nil
@@ -208,7 +215,7 @@ end
 
 -- Reads several texts at once, where one by one would be as many questions.
 function Rows.read(list)
-  if (#Ahead.lists > 0 or next(Ahead.keys)) and isAnyAhead(list) then flush() end
+  if (#ahead.lists > 0 or next(ahead.keys)) and isAnyAhead(list) then flush() end
   local unknown = {}
   for at = 1, #list do
     if texts[list[at]] == nil then unknown[#unknown + 1] = list[at] end

@@ -100,47 +100,48 @@ local signs = {
   ready = false, overdue = false, settings = false, ended = {}, holders = {}, room = {},
 }
 
-local Log = { runs = {}, count = 0, batches = {} }
+local Log = {}
+local logged = { runs = {}, count = 0, batches = {} }
 
 function Log.close()
-  if Log.count == 0 then return end
-  local first = Log.runs[1][1]
-  Log.batches[#Log.batches + 1] = { first, pack({ first + Log.count - 1, Log.runs }) }
-  Log.runs, Log.count = {}, 0
+  if logged.count == 0 then return end
+  local first = logged.runs[1][1]
+  logged.batches[#logged.batches + 1] = { first, pack({ first + logged.count - 1, logged.runs }) }
+  logged.runs, logged.count = {}, 0
 end
 
 -- A run is what entries have in common that differ in their job only; then the jobs.
 local function openRun(type, pool, from, to, event, code, cause, worker, attempt)
-  if Log.count == LIMIT.events then Log.close() end
+  if logged.count == LIMIT.events then Log.close() end
   local run = { S.lastEvent + 1, type, pool, from, to, event, code, cause, worker, attempt, {} }
-  Log.runs[#Log.runs + 1] = run
+  logged.runs[#logged.runs + 1] = run
   return run
 end
 
 -- Entries that differ in their job only are one run: a lease writes its names once.
 function Log.add(job, pool, type, from, to, event, attempt, code, cause, worker)
-  local run = Log.runs[#Log.runs]
+  local run = logged.runs[#logged.runs]
   if not run or run[5] ~= to or run[6] ~= event or run[4] ~= from or run[2] ~= type
       or run[3] ~= pool or run[9] ~= worker or run[7] ~= code or run[8] ~= cause
-      or run[10] ~= attempt or Log.count == LIMIT.events then
+      or run[10] ~= attempt or logged.count == LIMIT.events then
     run = openRun(type, pool, from, to, event, code, cause, worker, attempt)
   end
   local jobs = run[11]
   jobs[#jobs + 1] = job
-  S.lastEvent, Log.count = S.lastEvent + 1, Log.count + 1
+  S.lastEvent, logged.count = S.lastEvent + 1, logged.count + 1
 end
 
 -- The entry of a run for more jobs. Answers the run that the last of them is in.
 function Log.addAll(run, more)
   local at, last = 1, #more
   while at <= last do
-    if Log.runs[#Log.runs] ~= run or Log.count == LIMIT.events then
+    if logged.runs[#logged.runs] ~= run or logged.count == LIMIT.events then
       run = openRun(unpack(run, 2, 10))
     end
-    local jobs, count = run[11], min(last - at + 1, LIMIT.events - Log.count)
+    local jobs, count = run[11], min(last - at + 1, LIMIT.events - logged.count)
     local base = #jobs + 1 - at
     for place = at, at + count - 1 do jobs[base + place] = more[place] end
-    S.lastEvent, Log.count, at = S.lastEvent + count, Log.count + count, at + count
+    S.lastEvent, logged.count, at = S.lastEvent + count, logged.count + count, at + count
   end
   return run
 end
@@ -148,7 +149,7 @@ end
 -- The field is the instant of all entries in it: that is all that pruning has to read.
 function Log.write()
   Log.close()
-  for _, batch in ipairs(Log.batches) do
+  for _, batch in ipairs(logged.batches) do
     put('XADD', P .. 'log', string.format('%.0f-0', batch[1]), string.format('%.0f', now), batch[2])
   end
 end
@@ -156,7 +157,7 @@ end
 local function told()
   if not ask.tell then return false end
   local packed = {}
-  for at, batch in ipairs(Log.batches) do packed[at] = batch[2] end
+  for at, batch in ipairs(logged.batches) do packed[at] = batch[2] end
   return packed
 end
 
@@ -169,10 +170,14 @@ local function hint()
   return pack({ ask.me, s.ready, s.overdue, s.settings, s.ended, s.holders, s.room })
 end
 
-local function saveState()
+-- `isWriting`: whether anything but the state is about to be written.
+local function saveState(isWriting)
   local values = {}
   for at, name in ipairs(STATE) do values[at] = S[name] end
-  if not wrote and pack(values) == stateBefore then return end
-  values[2] = now
-  put('SET', KEYS[1], pack(values))
+  if not (wrote or isWriting) and pack(values) == stateBefore then return end
+  S.now, values[2] = now, now
+  local packed = pack(values)
+  if packed == stateBefore then return end
+  put('SET', KEYS[1], packed)
+  stateBefore = packed
 end

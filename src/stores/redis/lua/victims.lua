@@ -26,7 +26,7 @@ end
 -- Everybody who holds a slot of the pool, and can still be told to give it up.
 local function heldIn(pool, lease)
   local held = {}
-  for _, line in ipairs(Slots.lines) do
+  for _, line in ipairs(slots.lines) do
     if Lines.of(line).pool == pool then
       local keys = call('SMEMBERS', P .. 'l:' .. line)
       Rows.load(keys)

@@ -1,14 +1,14 @@
 -- Owns what a call writes of its jobs: records, queues, marks and counts, batched by key.
 -- May never write what has not changed, or a job twice between two looks at the store.
 
-local Writing = { adds = {}, rems = {}, sums = {}, emptied = {}, terms = {}, fronts = {} }
+local writing = { adds = {}, rems = {}, sums = {}, emptied = {}, terms = {}, fronts = {} }
 local tallies, weighs, failures = {}, {}, {}
-local Alike = { patterns = {}, gone = {}, known = {} }
+local alike = { patterns = {}, gone = {}, known = {} }
 
 -- What is written of jobs that are not in hand.
 local function empty()
-  Writing.texts, Writing.saids, Writing.names = {}, {}, {}
-  Writing.goneKeys, Writing.goneNames = {}, {}
+  writing.texts, writing.saids, writing.names = {}, {}, {}
+  writing.goneKeys, writing.goneNames = {}, {}
 end
 empty()
 
@@ -25,7 +25,7 @@ local function listOf(lists, place)
 end
 
 local function add(place, score, member)
-  local list = listOf(Writing.adds, place)
+  local list = listOf(writing.adds, place)
   local at = #list
   if list.isSet then
     list[at + 1] = member
@@ -36,10 +36,10 @@ end
 
 -- A deadline that many may share: see termOf.
 local function termList(term, at)
-  local terms = Writing.terms[term]
+  local terms = writing.terms[term]
   if not terms then
     terms = {}
-    Writing.terms[term] = terms
+    writing.terms[term] = terms
   end
   local keys = terms[at]
   if not keys then
@@ -50,7 +50,7 @@ local function termList(term, at)
 end
 
 local function remove(place, member)
-  local list = listOf(Writing.rems, place)
+  local list = listOf(writing.rems, place)
   list[#list + 1] = member
 end
 
@@ -102,10 +102,10 @@ end
 
 -- A block is 128 numbers: a walk in order of seq leaves out those in which nobody is left.
 local function countIn(line, block, by)
-  local blocks = Writing.sums[line]
+  local blocks = writing.sums[line]
   if not blocks then
     blocks = {}
-    Writing.sums[line] = blocks
+    writing.sums[line] = blocks
   end
   blocks[block] = (blocks[block] or 0) + by
 end
@@ -213,29 +213,29 @@ end
 local REGISTERED = { ['r:'] = true, ['rs'] = true, ['l:'] = true, ['h:'] = true }
 
 local function writePlaces()
-  for place, members in pairs(Writing.rems) do
-    if Writing.fronts[place] == #members then
+  for place, members in pairs(writing.rems) do
+    if writing.fronts[place] == #members then
       put('ZREMRANGEBYRANK', P .. place, 0, #members - 1)
     else
       putAll(members.isSet and 'SREM' or 'ZREM', P .. place, members)
     end
-    if REGISTERED[string.sub(place, 1, 2)] and not Writing.adds[place]
+    if REGISTERED[string.sub(place, 1, 2)] and not writing.adds[place]
         and call('EXISTS', P .. place) == 0 then
       register(place, false)
     end
   end
-  for place, members in pairs(Writing.adds) do
+  for place, members in pairs(writing.adds) do
     putAll(members.isSet and 'SADD' or 'ZADD', P .. place, members)
     if REGISTERED[string.sub(place, 1, 2)] then register(place, true) end
   end
-  Writing.adds, Writing.rems, Writing.fronts = {}, {}, {}
+  writing.adds, writing.rems, writing.fronts = {}, {}, {}
 end
 
 -- Keys in one member at most.
 local TOGETHER = 200
 
 local function writeTerms()
-  for term, terms in pairs(Writing.terms) do
+  for term, terms in pairs(writing.terms) do
     for at, keys in pairs(terms) do
       for first = 1, #keys, TOGETHER do
         local last = min(first + TOGETHER - 1, #keys)
@@ -243,7 +243,7 @@ local function writeTerms()
       end
     end
   end
-  Writing.terms = {}
+  writing.terms = {}
 end
 
 -- Counts a block, and says whether the first job has come to it, or the last one has left.
@@ -260,15 +260,15 @@ end
 
 local function writeBlocks()
   local all = {}
-  for line, blocks in pairs(Writing.sums) do
+  for line, blocks in pairs(writing.sums) do
     for block, by in pairs(blocks) do
       all[block] = (all[block] or 0) + by
       writeBlock(line .. ':' .. block, P .. 'b:' .. line, block, by)
-      if by < 0 then Writing.emptied[line] = true end
+      if by < 0 then writing.emptied[line] = true end
     end
   end
   for block, by in pairs(all) do writeBlock(block, P .. 'b', block, by) end
-  Writing.sums = {}
+  writing.sums = {}
 end
 
 -- A counter that has come to nothing is no counter.
@@ -301,45 +301,49 @@ local function writeRow(row)
   if row.isGone then
     if row.isOut then return end
     row.isOut = true
-    Writing.goneKeys[#Writing.goneKeys + 1] = row.key
-    Writing.goneNames[#Writing.goneNames + 1] = row.id
+    writing.goneKeys[#writing.goneKeys + 1] = row.key
+    writing.goneNames[#writing.goneNames + 1] = row.id
     return
   end
   row.text = nil
   row.text = Rows.encode(row)
-  append(Writing.texts, row.key, row.text)
+  append(writing.texts, row.key, row.text)
   if not row.isNew or row.isKept then return end
   row.isKept = true
-  append(Writing.names, row.id, row.key)
-  if row.said ~= '' then append(Writing.saids, row.key, row.said) end
+  append(writing.names, row.id, row.key)
+  if row.said ~= '' then append(writing.saids, row.key, row.said) end
 end
 
 local function writeRows()
   for at = 1, dirtyCount do writeRow(dirty[at]) end
   dirty, dirtyCount = {}, 0
-  putAll('HDEL', P .. 'n', Writing.goneKeys)
-  putAll('HDEL', P .. 'j', Writing.goneKeys)
-  putAll('HDEL', P .. 'i', Writing.goneNames)
-  putAll('HSET', P .. 'n', Writing.texts)
-  putAll('HSET', P .. 'j', Writing.saids)
-  putAll('HSET', P .. 'i', Writing.names)
+  putAll('HDEL', P .. 'n', writing.goneKeys)
+  putAll('HDEL', P .. 'j', writing.goneKeys)
+  putAll('HDEL', P .. 'i', writing.goneNames)
+  putAll('HSET', P .. 'n', writing.texts)
+  putAll('HSET', P .. 'j', writing.saids)
+  putAll('HSET', P .. 'i', writing.names)
   empty()
-  Ahead.lists, Ahead.keys = {}, {}
+  ahead.lists, ahead.keys = {}, {}
 end
 
--- Writes everything in hand, so that the store can be asked about it.
-flush = function()
-  if #Alike.patterns > 0 then Alike.settle() end
+-- Writes everything in hand, so that the store can be asked about it. The state comes first: where
+-- a later write fails, for a right that is missing or a key that somebody made, what has been
+-- written before it stays, and no number in it may be given again.
+local function flush()
+  if #alike.patterns > 0 then Alike.settle() end
+  saveState(dirtyCount > 0 or #ahead.lists > 0 or #writing.goneKeys > 0 or logged.count > 0
+    or #logged.batches > 0)
   writeRows()
-  if next(Writing.adds) or next(Writing.rems) then writePlaces() end
-  if next(Writing.terms) then writeTerms() end
-  if next(Writing.sums) then writeBlocks() end
+  if next(writing.adds) or next(writing.rems) then writePlaces() end
+  if next(writing.terms) then writeTerms() end
+  if next(writing.sums) then writeBlocks() end
   if next(tallies) or next(weighs) or next(failures) then writeCounts() end
 end
 
 -- A line whose last job has been forgotten ends with it.
 local function dropLines()
-  for line in pairs(Writing.emptied) do
+  for line in pairs(writing.emptied) do
     if call('EXISTS', P .. 'b:' .. line) == 0 then
       local names = Lines.of(line)
       put('HDEL', P .. 'line', line)
@@ -354,7 +358,6 @@ local function finish(build)
   dropLines()
   Log.write()
   local hinted = hint()
-  saveState()
   if hinted then put('PUBLISH', P .. 'hint', hinted) end
   local answer = build()
   return pack({ linesInHand(), hinted, told(), now, answer })
