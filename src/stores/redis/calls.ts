@@ -1,10 +1,19 @@
-// Owns how one call reaches the server: as a function of our library, or else as a script.
+// Owns how calls reach the server: those of one turn together, as functions of our library, or
+// else each as a script.
 // May never send a call twice that may have happened: only what was refused unread is sent again.
 
 import type { RedisClient } from './driver.ts'
-import { library, type ScriptName, scriptOf } from './statements.ts'
+import { isReading, library, type ScriptName, scriptOf } from './statements.ts'
 
-type Word = string | number | Buffer
+interface Call {
+  readonly name: ScriptName
+  readonly ask: Buffer
+  readonly resolve: (answer: Buffer) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** Calls that go together have no more bytes than this: the server does nothing else meanwhile. */
+const MOST_TOGETHER = 1 << 20
 
 /**
  * A server keeps the functions of a library, and makes those of a script anew for each call, which
@@ -12,49 +21,92 @@ type Word = string | number | Buffer
  * to call or to load them: there, scripts do the same.
  */
 export class Calls {
+  readonly #keys: readonly string[]
   #areScripts = false
+  #waiting: Call[] = []
 
-  /** `words`: how many keys, the keys, the argument. */
-  async send(client: RedisClient, name: ScriptName, words: readonly Word[]): Promise<Buffer> {
-    if (!this.#areScripts) {
-      const answer = await this.#asFunction(client, name, words)
-      if (answer !== undefined) return answer
-      this.#areScripts = true
+  constructor(keys: readonly string[]) {
+    this.#keys = keys
+  }
+
+  /**
+   * One call. All that are made before the present turn of the event loop is over go to the server
+   * together: there each is a step of its own, in the order in which they were made. If one of
+   * them fails, it is not known of any of them whether it has happened.
+   */
+  send(client: RedisClient, name: ScriptName, ask: Buffer): Promise<Buffer> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ name, ask, resolve, reject })
+      if (this.#waiting.length === 1) process.nextTick(() => this.#flush(client))
+    })
+  }
+
+  #flush(client: RedisClient): void {
+    let together: Call[] = []
+    let bytes = 0
+    for (const call of this.#waiting) {
+      const [first] = together
+      bytes += call.ask.length
+      if (first !== undefined && (bytes > MOST_TOGETHER || areApart(first, call))) {
+        void this.#sendAll(client, together)
+        together = []
+        bytes = call.ask.length
+      }
+      together.push(call)
     }
-    return asScript(client, name, words)
+    this.#waiting = []
+    void this.#sendAll(client, together)
+  }
+
+  async #sendAll(client: RedisClient, calls: readonly Call[]): Promise<void> {
+    try {
+      const answers = this.#areScripts ? undefined : await this.#asFunctions(client, calls)
+      if (answers !== undefined) {
+        for (const [at, { resolve }] of calls.entries()) resolve(answers[at] as Buffer)
+        return
+      }
+    } catch (error) {
+      for (const { reject } of calls) reject(error)
+      return
+    }
+    this.#areScripts = true
+    for (const call of calls) this.#asScript(client, call).then(call.resolve, call.reject)
   }
 
   /** Undefined: the server does not have functions, or the user may not use them. */
-  async #asFunction(
+  async #asFunctions(
     client: RedisClient,
-    name: ScriptName,
-    words: readonly Word[],
-  ): Promise<Buffer | undefined> {
-    const { functionOf } = library()
-    const call = () => client.callBuffer('fcall', functionOf(name), ...words) as Promise<Buffer>
+    calls: readonly Call[],
+  ): Promise<readonly Buffer[] | undefined> {
+    const { reads, writes } = library()
+    const called = isReading((calls[0] as Call).name) ? reads : writes
+    const words: (string | number | Buffer)[] = [called, this.#keys.length, ...this.#keys]
+    for (const { name, ask } of calls) words.push(name, ask)
+    const call = () => client.callBuffer('fcall', ...words) as Promise<Buffer[]>
     try {
       return await call()
     } catch (error) {
       if (isRefused(error)) return undefined
       if (!/Function not found/i.test(String(error))) throw error
     }
-    if (!(await load(client))) return undefined
-    return call()
+    return (await load(client)) ? call() : undefined
+  }
+
+  async #asScript(client: RedisClient, { name, ask }: Call): Promise<Buffer> {
+    const { sha, text } = scriptOf(name)
+    const words = [this.#keys.length, ...this.#keys, ask]
+    try {
+      return (await client.callBuffer('evalsha', sha, ...words)) as Buffer
+    } catch (error) {
+      if (!String(error).includes('NOSCRIPT')) throw error
+    }
+    return (await client.callBuffer('eval', text, ...words)) as Buffer
   }
 }
 
-async function asScript(
-  client: RedisClient,
-  name: ScriptName,
-  words: readonly Word[],
-): Promise<Buffer> {
-  const { sha, text } = scriptOf(name)
-  const sent = client.callBuffer('evalsha', sha, ...words)
-  const answer = sent.catch((error: unknown) => {
-    if (!String(error).includes('NOSCRIPT')) throw error
-    return client.callBuffer('eval', text, ...words)
-  })
-  return (await answer) as Buffer
+/** What changes nothing may be asked of a server that is full: it does not go with what writes. */
+function areApart(a: Call, b: Call): boolean {
+  return isReading(a.name) !== isReading(b.name)
 }
 
 /** On every primary of a cluster: each serves some slots. Answers whether it was allowed. */

@@ -35,7 +35,7 @@ export class Connection {
   readonly #packed = new WeakMap<Terms, Buffer>()
   readonly #given: RedisClient | string
   readonly #waiting: Waiting
-  readonly #calls = new Calls()
+  readonly #calls: Calls
   #client: Promise<RedisClient> | undefined
   #isChecked = false
   /** Why there was no connection at last, until a call is answered. */
@@ -45,6 +45,7 @@ export class Connection {
     this.#given = given
     this.address = address
     this.prefix = prefix
+    this.#calls = new Calls([stateKeyOf(prefix), nowhereOf(prefix)])
     this.#waiting = waiting
   }
 
@@ -78,11 +79,11 @@ export class Connection {
 
   /** One call: one argument, one answer. */
   async run(name: ScriptName, ask: { readonly [name: string]: Packable }): Promise<Buffer> {
-    const words = [2, stateKeyOf(this.prefix), nowhereOf(this.prefix), pack(ask)]
+    const packed = pack(ask)
     const client = await this.client()
     if (!this.#isChecked) await this.#checkPolicy(client)
     try {
-      const answer = await this.#calls.send(client, name, words)
+      const answer = await this.#calls.send(client, name, packed)
       this.#broken = undefined
       return answer
     } catch (failure) {

@@ -74,8 +74,9 @@ export interface Script {
 /** All calls, for a server that keeps functions (7.0 on). Its name says what is in it. */
 export interface Library {
   readonly text: string
-  /** How the function of a call is called. */
-  readonly functionOf: (name: ScriptName) => string
+  /** What its functions are called, for calls that change nothing and for all others. */
+  readonly reads: string
+  readonly writes: string
 }
 
 const scripts = new Map<ScriptName, Script>()
@@ -92,29 +93,37 @@ export function scriptOf(name: ScriptName): Script {
 
 let made: Library | undefined
 
+export function isReading(name: ScriptName): boolean {
+  return READING.has(name)
+}
+
 /** While a library is loaded its server has nothing to call yet: its first call makes the rest. */
 export function library(): Library {
   if (made !== undefined) return made
-  const names = Object.keys(PIECES) as ScriptName[]
-  const body = assemblyOf(names)
+  const body = `${assemblyOf(Object.keys(PIECES) as ScriptName[])}\n${TOGETHER}`
   const id = createHash('sha1').update(body).digest('hex').slice(0, 16)
-  const functionOf = (name: ScriptName) => `ax_${id}_${name}`
-  const registered = names.map((name) => {
-    const flags = READING.has(name) ? "'no-writes'" : ''
-    return `register('${functionOf(name)}', '${name}', { ${flags} })`
-  })
-  const text = [`#!lua name=ax_${id}`, body, REGISTER, ...registered].join('\n')
-  made = { text, functionOf }
+  const [reads, writes] = [`ax_${id}_read`, `ax_${id}_write`]
+  const text = [
+    `#!lua name=ax_${id}`,
+    body,
+    `redis.register_function({ function_name = '${reads}', callback = all, flags = { 'no-writes' } })`,
+    `redis.register_function('${writes}', all)`,
+  ].join('\n')
+  made = { text, reads, writes }
   return made
 }
 
-const REGISTER = `local run
-local function register(called, name, flags)
-local function callback(keys, argv)
+/** The arguments are names of calls, each with what it asks. An error ends all. */
+const TOGETHER = `local run
+local function all(keys, argv)
 run = run or make()
-return run(name, keys, argv)
+local answers = {}
+for at = 1, #argv, 2 do
+local answer = run(argv[at], keys, { argv[at + 1] })
+if type(answer) == 'table' then return answer end
+answers[#answers + 1] = answer
 end
-redis.register_function({ function_name = called, callback = callback, flags = flags })
+return answers
 end`
 
 function assemblyOf(names: readonly ScriptName[]): string {
