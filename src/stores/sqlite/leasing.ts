@@ -191,6 +191,7 @@ export function overdue(board: Board, ask: OverdueAsk): OverdueAnswer {
 /** Drops entries from before `time`, at most LIMITS.prune. Answers when the oldest was written. */
 function pruneLog(session: Session, time: number): number {
   const { state } = session
+  session.writeLog()
   const oldestAt = () => session.number('oldestEvent', state.oldestEvent) ?? NEVER
   const first = oldestAt()
   if (first >= time) return first

@@ -201,6 +201,13 @@ export class Session {
     this.#log.add(event)
   }
 
+  /** Writes what has been logged so far: who asks the file about the log has to find it there. */
+  writeLog(): void {
+    for (const batch of this.#log.take(this.now)) {
+      this.run('addBatch', batch.first, batch.last, batch.at, batch.entries)
+    }
+  }
+
   /** The last entry, of another job. */
   #logAgain(job: string): void {
     const event = this.#last as JobEvent
@@ -348,9 +355,7 @@ export class Session {
       this.run('dropLine', line)
       this.connection.forgetLines()
     }
-    for (const batch of this.#log.take(this.now)) {
-      this.run('addBatch', batch.first, batch.last, batch.at, batch.entries)
-    }
+    this.writeLog()
     if (this.#failures.size > 0) {
       for (const [code, count] of this.#failures) this.run('addFailure', code, count)
       this.run('dropFailures')
