@@ -31,7 +31,11 @@ vi.mock('../../src/stores/sqlite/driver.ts', async (original) => {
 const folder = mkdtempSync(join(tmpdir(), 'ax-sqlite-alike-'))
 const seen = new Map<string, number>()
 
+/** Statements that have written. */
+let writes = 0
+
 hooks.before = (sql) => {
+  writes += Number(/^(INSERT|UPDATE|DELETE)/.test(sql))
   const [kind] = /^(INSERT INTO \w+|UPDATE \w+|DELETE FROM \w+)(?=.*BETWEEN \?1)/s.exec(sql) ?? []
   if (kind !== undefined) seen.set(kind, (seen.get(kind) ?? 0) + 1)
 }
@@ -213,6 +217,29 @@ describe('jobs that are alike', () => {
     },
     60_000,
   )
+
+  it.each([
+    ['are alike but for names of many lengths', (at: number) => newJob('x'.repeat(1 + at))],
+    ['are alike two by two', (at: number) => newJob(`j${at}`, { priority: 50 + ((at >> 1) % 2) })],
+    ['are not alike', (at: number) => newJob(`j${at}`, { type: at % 2 === 0 ? 'alpha' : 'beta' })],
+  ])('take few statements where new ones %s', async (name, jobAt) => {
+    const file = join(folder, `${name}.db`)
+    const store = sqliteStore(file)
+    const payloads = ['"\x7f"', '[]', undefined]
+    const jobs = Array.from({ length: 200 }, (_, at) => {
+      return { ...jobAt(at), payload: payloads[at % 3] }
+    })
+    await store.open()
+    writes = 0
+    await store.insert([{ jobs, unknownDeps: 'wait' }], false)
+    expect(writes).toBeLessThan(20)
+    const found = await store.get(jobs.map(({ id }) => id))
+    expect(found.map((job) => [job?.id, job?.seq, job?.payload])).toEqual(
+      jobs.map(({ id, payload }, at) => [id, at + 1, payload]),
+    )
+    expect((await illsOf(store, file)).filter((ill) => !EXPECTED.test(ill))).toEqual([])
+    await store.close()
+  })
 
   it('have been written as one', () => {
     const kinds = ['INSERT INTO live', 'UPDATE live', 'INSERT INTO past', 'DELETE FROM live']

@@ -95,10 +95,9 @@ export function isBareJob({ id, key, exclusive, flow, deps, payload }: NewJob): 
   return isFree && deps.length === 0 && payload !== '' && ASCII.test(id)
 }
 
-/** Whether two new jobs that are bare differ in who they are only, by names of one length. */
+/** Whether two new jobs that are bare differ in who they are only. */
 export function areAlike(a: NewJob, b: NewJob): boolean {
   return (
-    a.id.length === b.id.length &&
     a.type === b.type &&
     a.terms === b.terms &&
     a.pool === b.pool &&

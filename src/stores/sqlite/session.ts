@@ -11,7 +11,7 @@ import {
   type Terms,
 } from '../../core/job.ts'
 import { type Ageing, weightOf } from '../../core/rank.ts'
-import { type Kin, kinOf, type Member } from './alike.ts'
+import { type Kin, kinOf, LEAST_ALIKE, type Member } from './alike.ts'
 import { columnsOf } from './columns.ts'
 import type { Connection, Facts } from './connection.ts'
 import type { Value } from './driver.ts'
@@ -236,11 +236,25 @@ export class Session {
     return member
   }
 
-  /** All of them are there. What is counted of the first has been counted. */
+  /**
+   * All of them are there. What is counted of the first has been counted. A few are written
+   * beside whatever else is: a statement for every one or two took twice as long.
+   */
   arrived(kin: Kin, members: readonly Member[]): void {
     this.#count(kin.row, members.length - 1, undefined)
+    if (members.length < LEAST_ALIKE) {
+      for (const member of members) this.#scatter(member)
+      return
+    }
     this.#wrote = true
     this.#writer.arrive(kin, members)
+  }
+
+  /** A new one becomes a row, as it has met too few that are alike. */
+  #scatter(member: Member): void {
+    const row = this.hand.take(member)
+    row.saved = null
+    this.#dirty.add(row)
   }
 
   /** What became of a row becomes of others that were as it was. Answers it, as one of them. */
