@@ -9,7 +9,7 @@ import { afterAll, describe, expect, it, vi } from 'vitest'
 import { rateTerms } from '../../src/core/gcra.ts'
 import type { Fact, NewJob } from '../../src/core/job.ts'
 import type { PoolTermsChange } from '../../src/core/settings.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { Change, Store } from '../../src/store/store.ts'
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import {
   type Command,
@@ -208,6 +208,10 @@ async function faultIn(seed: number, processes: number): Promise<unknown> {
   }
 }
 
+const POOL_OF = (concurrency: number): Change => {
+  return { pool: 'default', by: 'operator', terms: { concurrency } }
+}
+
 describe('jobs that are alike', () => {
   it.each(Array.from({ length: SEEDS }, (_, at) => at + 1))(
     'answer like any others in history %i',
@@ -239,6 +243,32 @@ describe('jobs that are alike', () => {
     )
     expect((await illsOf(store, file)).filter((ill) => !EXPECTED.test(ill))).toEqual([])
     await store.close()
+  })
+
+  it.each<[string, Change[]]>([
+    ['in its pool', [POOL_OF(100)]],
+    ['for its type', [POOL_OF(1_000), { type: 'alpha', setting: { concurrency: 100 } }]],
+  ])('are not read by a lease beyond those for which there is room %s', async (name, changes) => {
+    const file = join(folder, `${name}.db`)
+    const open = () => sqliteStore(file)
+    const ask = { holder: 'w', leaseMs: 60_000, max: 1_000, types: ['alpha'] }
+    const [store, other] = [open(), open()]
+    await store.configure(...changes)
+    const jobs = Array.from({ length: 300 }, (_, at) => newJob(`j${at}`))
+    await store.insert([{ jobs, unknownDeps: 'wait' }], false)
+    expect((await store.lease({ ...ask, max: 98 }, false)).answer.jobs.length).toBe(98)
+    let text = 0
+    hooks.found = (rows) => {
+      text += JSON.stringify(rows).length
+    }
+    for (const each of [store, other]) {
+      text = 0
+      const { answer } = await each.lease(each === store ? { ...ask, max: 1 } : ask, false)
+      expect(answer.jobs.length).toBe(1)
+      expect(text).toBeLessThan(3_000)
+    }
+    hooks.found = () => {}
+    for (const each of [store, other]) await each.close()
   })
 
   it('have been written as one', () => {
