@@ -11,7 +11,7 @@ import {
   type Terms,
 } from '../../core/job.ts'
 import { type Ageing, weightOf } from '../../core/rank.ts'
-import { type Kin, kinOf, LEAST_ALIKE, type Member } from './alike.ts'
+import { type Kin, kinOf, LEAST_ALIKE, type Member, memberFor } from './alike.ts'
 import { columnsOf } from './columns.ts'
 import type { Connection, Facts } from './connection.ts'
 import type { Value } from './driver.ts'
@@ -229,11 +229,8 @@ export class Session {
   follow(kin: Kin, id: string, payload: string | undefined): Member {
     const { state } = this
     state.lastSeq += 1
-    const seq = state.lastSeq
-    const member: Member = { seq, id, payload, kin, lease: 0, result: undefined, row: undefined }
-    this.hand.enrol(member)
     this.#logAgain(id)
-    return member
+    return this.hand.enrol(memberFor(state.lastSeq, id, payload, kin))
   }
 
   /**
