@@ -18,7 +18,15 @@ import {
   START,
   TERMS,
 } from '../../src/testing/history-commands.ts'
-import { dumpOf, follow, manualClock, sideOf, tryTo } from '../../src/testing/history-side.ts'
+import {
+  dumpOf,
+  follow,
+  type ManualClock,
+  manualClock,
+  type Side,
+  sideOf,
+  tryTo,
+} from '../../src/testing/history-side.ts'
 import { modelStore, type Peeked } from '../../src/testing/model.ts'
 import { hooks, unhook } from './driver-hooks.ts'
 import { illsOf } from './reading.ts'
@@ -51,8 +59,8 @@ const SEEDS = Number(process.env.AX_ALIKE_SEEDS ?? 16)
 
 type Draw = () => number
 
-/** Draws commands: most jobs are alike, some are not, some only look it. */
-function commandsFrom(random: Draw): (jobs: readonly Peeked[]) => Command {
+/** Draws what is asked in one turn: mostly one command, now and then several. */
+function turnsFrom(random: Draw): (jobs: readonly Peeked[]) => readonly Command[] {
   const below = (most: number) => Math.floor(random() * most)
   const one = <T>(list: readonly T[]): T => list[below(list.length)] as T
   const may = (share: number) => random() < share
@@ -117,17 +125,32 @@ function commandsFrom(random: Draw): (jobs: readonly Peeked[]) => Command {
     return { do: 'apply', moves, keep: KEEP }
   }
   const anyOf = (jobs: readonly Peeked[]) => (jobs.length === 0 ? 'j000001' : one(jobs).id)
-  return (jobs) => {
+  const lease = (): Command => {
+    const types = one([['alpha', 'beta'], ['alpha', 'beta'], ['beta']])
+    const holder = one(['a', 'a', 'b'])
+    return { do: 'lease', holder, leaseMs: one([50, 500]), max: 1 + below(40), types }
+  }
+  const overdue = (): Command => {
+    return { do: 'overdue', limit: 1 + below(50), keepLogMs: one([0, 40, KEEP.logMs]) }
+  }
+  /** Of calls that need no look at the store before. */
+  const several = (jobs: readonly Peeked[]): Command[] => {
+    const commands = Array.from({ length: 2 + below(3) }, () =>
+      one([() => insert(jobs), () => apply(jobs), lease, overdue])(),
+    )
+    return commands.map((each) => {
+      if (each.do !== 'apply') return each
+      return { ...each, moves: each.moves.map((move) => ({ ...move, view: 'last lease' })) }
+    })
+  }
+  const next = (jobs: readonly Peeked[]): Command => {
     const holder = one(['a', 'a', 'b'])
     const draw = random()
     if (draw < 0.2) return insert(jobs)
-    if (draw < 0.45) {
-      const types = one([['alpha', 'beta'], ['alpha', 'beta'], ['beta']])
-      return { do: 'lease', holder, leaseMs: one([50, 500]), max: 1 + below(40), types }
-    }
+    if (draw < 0.45) return lease()
     if (draw < 0.7) return apply(jobs)
     if (draw < 0.78) return { do: 'clock', ms: one([1, 7, 60, 300]) }
-    if (draw < 0.81) return { do: 'overdue', limit: 1 + below(50), keepLogMs: KEEP.logMs }
+    if (draw < 0.81) return overdue()
     if (draw < 0.84) return { do: 'keep', keep: KEEP }
     if (draw < 0.87) {
       const some = (share: number) => jobs.map(({ id }) => id).filter(() => may(share))
@@ -166,6 +189,38 @@ function commandsFrom(random: Draw): (jobs: readonly Peeked[]) => Command {
     if (draw < 0.98) return { do: 'count' }
     return { do: 'events', limit: 200 }
   }
+  return (jobs) =>
+    may(0.15) ? several(jobs).sort((a, b) => placeOf(a) - placeOf(b)) : [next(jobs)]
+}
+
+/** In what order calls of one turn are dealt with. */
+function placeOf({ do: kind }: Command): number {
+  return kind === 'lease' ? 1 : kind === 'overdue' ? 2 : 0
+}
+
+/** Several commands in one turn: none calls its store before all are about to. */
+async function together(
+  side: Side,
+  store: Store,
+  commands: readonly Command[],
+  clock: ManualClock,
+): Promise<unknown> {
+  const calls: (() => void)[] = []
+  const answers = commands.map((command, at) => {
+    const late = new Proxy(store, {
+      get:
+        (target, name) =>
+        (...values: unknown[]) =>
+          new Promise((resolve, reject) => {
+            calls[at] = () => Reflect.get(target, name).apply(target, values).then(resolve, reject)
+          }),
+    })
+    const get = (target: Side, name: keyof Side) => (name === 'store' ? late : target[name])
+    return tryTo(new Proxy(side, { get } as ProxyHandler<Side>), command, clock)
+  })
+  await new Promise((done) => setImmediate(done))
+  for (const call of calls) call()
+  return Promise.all(answers)
 }
 
 /** Several processes on one file: each call goes to one of them. */
@@ -189,15 +244,21 @@ async function faultIn(seed: number, processes: number): Promise<unknown> {
   const file = join(folder, `${processes}-${seed}.db`)
   const open = () => sqliteStore(file, { now: () => clock.now() })
   const stores = Array.from({ length: processes }, open)
-  const next = commandsFrom(random)
+  const next = turnsFrom(random)
   const [right, left] = [sideOf(model), sideOf(crowdOf(stores, numbersFrom(seed + 1)))]
   try {
     for (let number = 0; number < COMMANDS; number += 1) {
-      const command = next(model.peek())
+      const turn = next(model.peek())
+      const [command] = turn as [Command]
       if (command.do === 'clock') clock.advance(command.ms)
-      const expected = await follow(right, command, clock)
-      const actual = await tryTo(left, command, clock)
-      if (!isDeepStrictEqual(expected, actual)) return { seed, number, command, expected, actual }
+      const expected: unknown[] = []
+      for (const each of turn) expected.push(await follow(right, each, clock))
+      const store = stores[number % stores.length] as Store
+      const actual =
+        turn.length === 1
+          ? [await tryTo(left, command, clock)]
+          : await together(left, store, turn, clock)
+      if (!isDeepStrictEqual(expected, actual)) return { seed, number, turn, expected, actual }
       if (number % 10 !== 9) continue
       const [all, found] = [await dumpOf(right), await dumpOf(left)]
       if (!isDeepStrictEqual(all, found)) return { seed, number, all, found }
