@@ -342,6 +342,19 @@ const READ_CASES: readonly Case[] = [
     },
   },
   {
+    name: 'drops no log record that is written beside the sweep, when all others are too old',
+    run: async ({ store, add, clock, expect }) => {
+      await add({ id: 'a' })
+      clock.advance(100)
+      const [, { answer }] = await Promise.all([
+        add({ id: 'b' }),
+        store.overdue({ limit: 1, keepLogMs: 50 }, false),
+      ])
+      expect((await store.events(0, 10)).events.map(({ job }) => job)).toEqual(['b'])
+      expect(answer.nextQuietAt).toBe(clock.now() + 51)
+    },
+  },
+  {
     name: 'hands over what a call wrote to the log, if it was asked to tell',
     run: async ({ store, add, take, expect }) => {
       await add({ id: 'a' })

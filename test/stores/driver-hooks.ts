@@ -10,11 +10,13 @@ export interface Hooks {
   before: (sql: string, values: readonly Value[]) => void
   /** After it, with the number of rows that it changed. */
   after: (sql: string, changes: number) => void
+  /** What SQLite has found: rows. */
+  found: (rows: readonly unknown[]) => void
   /** A connection has been opened. */
   opened: (db: Database) => void
 }
 
-const NOTHING: Hooks = { before: () => {}, after: () => {}, opened: () => {} }
+const NOTHING: Hooks = { before: () => {}, after: () => {}, found: () => {}, opened: () => {} }
 
 export const hooks: Hooks = { ...NOTHING }
 
@@ -58,8 +60,16 @@ function watched(db: Database): Database {
 
 function watchedStatement(sql: string, statement: Statement): Statement {
   return {
-    all: (...values) => statement.all(...values),
-    get: (...values) => statement.get(...values),
+    all: (...values) => {
+      const rows = statement.all(...values)
+      hooks.found(rows)
+      return rows
+    },
+    get: (...values) => {
+      const row = statement.get(...values)
+      hooks.found([row])
+      return row
+    },
     run: (...values) => {
       hooks.before(sql, values)
       const answer = statement.run(...values)

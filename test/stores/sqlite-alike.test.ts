@@ -9,7 +9,7 @@ import { afterAll, describe, expect, it, vi } from 'vitest'
 import { rateTerms } from '../../src/core/gcra.ts'
 import type { Fact, NewJob } from '../../src/core/job.ts'
 import type { PoolTermsChange } from '../../src/core/settings.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { Change, Store } from '../../src/store/store.ts'
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import {
   type Command,
@@ -18,7 +18,15 @@ import {
   START,
   TERMS,
 } from '../../src/testing/history-commands.ts'
-import { dumpOf, follow, manualClock, sideOf, tryTo } from '../../src/testing/history-side.ts'
+import {
+  dumpOf,
+  follow,
+  type ManualClock,
+  manualClock,
+  type Side,
+  sideOf,
+  tryTo,
+} from '../../src/testing/history-side.ts'
 import { modelStore, type Peeked } from '../../src/testing/model.ts'
 import { hooks, unhook } from './driver-hooks.ts'
 import { illsOf } from './reading.ts'
@@ -31,7 +39,11 @@ vi.mock('../../src/stores/sqlite/driver.ts', async (original) => {
 const folder = mkdtempSync(join(tmpdir(), 'ax-sqlite-alike-'))
 const seen = new Map<string, number>()
 
+/** Statements that have written. */
+let writes = 0
+
 hooks.before = (sql) => {
+  writes += Number(/^(INSERT|UPDATE|DELETE)/.test(sql))
   const [kind] = /^(INSERT INTO \w+|UPDATE \w+|DELETE FROM \w+)(?=.*BETWEEN \?1)/s.exec(sql) ?? []
   if (kind !== undefined) seen.set(kind, (seen.get(kind) ?? 0) + 1)
 }
@@ -47,8 +59,8 @@ const SEEDS = Number(process.env.AX_ALIKE_SEEDS ?? 16)
 
 type Draw = () => number
 
-/** Draws commands: most jobs are alike, some are not, some only look it. */
-function commandsFrom(random: Draw): (jobs: readonly Peeked[]) => Command {
+/** Draws what is asked in one turn: mostly one command, now and then several. */
+function turnsFrom(random: Draw): (jobs: readonly Peeked[]) => readonly Command[] {
   const below = (most: number) => Math.floor(random() * most)
   const one = <T>(list: readonly T[]): T => list[below(list.length)] as T
   const may = (share: number) => random() < share
@@ -113,17 +125,32 @@ function commandsFrom(random: Draw): (jobs: readonly Peeked[]) => Command {
     return { do: 'apply', moves, keep: KEEP }
   }
   const anyOf = (jobs: readonly Peeked[]) => (jobs.length === 0 ? 'j000001' : one(jobs).id)
-  return (jobs) => {
+  const lease = (): Command => {
+    const types = one([['alpha', 'beta'], ['alpha', 'beta'], ['beta']])
+    const holder = one(['a', 'a', 'b'])
+    return { do: 'lease', holder, leaseMs: one([50, 500]), max: 1 + below(40), types }
+  }
+  const overdue = (): Command => {
+    return { do: 'overdue', limit: 1 + below(50), keepLogMs: one([0, 40, KEEP.logMs]) }
+  }
+  /** Of calls that need no look at the store before. */
+  const several = (jobs: readonly Peeked[]): Command[] => {
+    const commands = Array.from({ length: 2 + below(3) }, () =>
+      one([() => insert(jobs), () => apply(jobs), lease, overdue])(),
+    )
+    return commands.map((each) => {
+      if (each.do !== 'apply') return each
+      return { ...each, moves: each.moves.map((move) => ({ ...move, view: 'last lease' })) }
+    })
+  }
+  const next = (jobs: readonly Peeked[]): Command => {
     const holder = one(['a', 'a', 'b'])
     const draw = random()
     if (draw < 0.2) return insert(jobs)
-    if (draw < 0.45) {
-      const types = one([['alpha', 'beta'], ['alpha', 'beta'], ['beta']])
-      return { do: 'lease', holder, leaseMs: one([50, 500]), max: 1 + below(40), types }
-    }
+    if (draw < 0.45) return lease()
     if (draw < 0.7) return apply(jobs)
     if (draw < 0.78) return { do: 'clock', ms: one([1, 7, 60, 300]) }
-    if (draw < 0.81) return { do: 'overdue', limit: 1 + below(50), keepLogMs: KEEP.logMs }
+    if (draw < 0.81) return overdue()
     if (draw < 0.84) return { do: 'keep', keep: KEEP }
     if (draw < 0.87) {
       const some = (share: number) => jobs.map(({ id }) => id).filter(() => may(share))
@@ -162,6 +189,38 @@ function commandsFrom(random: Draw): (jobs: readonly Peeked[]) => Command {
     if (draw < 0.98) return { do: 'count' }
     return { do: 'events', limit: 200 }
   }
+  return (jobs) =>
+    may(0.15) ? several(jobs).sort((a, b) => placeOf(a) - placeOf(b)) : [next(jobs)]
+}
+
+/** In what order calls of one turn are dealt with. */
+function placeOf({ do: kind }: Command): number {
+  return kind === 'lease' ? 1 : kind === 'overdue' ? 2 : 0
+}
+
+/** Several commands in one turn: none calls its store before all are about to. */
+async function together(
+  side: Side,
+  store: Store,
+  commands: readonly Command[],
+  clock: ManualClock,
+): Promise<unknown> {
+  const calls: (() => void)[] = []
+  const answers = commands.map((command, at) => {
+    const late = new Proxy(store, {
+      get:
+        (target, name) =>
+        (...values: unknown[]) =>
+          new Promise((resolve, reject) => {
+            calls[at] = () => Reflect.get(target, name).apply(target, values).then(resolve, reject)
+          }),
+    })
+    const get = (target: Side, name: keyof Side) => (name === 'store' ? late : target[name])
+    return tryTo(new Proxy(side, { get } as ProxyHandler<Side>), command, clock)
+  })
+  await new Promise((done) => setImmediate(done))
+  for (const call of calls) call()
+  return Promise.all(answers)
 }
 
 /** Several processes on one file: each call goes to one of them. */
@@ -185,15 +244,21 @@ async function faultIn(seed: number, processes: number): Promise<unknown> {
   const file = join(folder, `${processes}-${seed}.db`)
   const open = () => sqliteStore(file, { now: () => clock.now() })
   const stores = Array.from({ length: processes }, open)
-  const next = commandsFrom(random)
+  const next = turnsFrom(random)
   const [right, left] = [sideOf(model), sideOf(crowdOf(stores, numbersFrom(seed + 1)))]
   try {
     for (let number = 0; number < COMMANDS; number += 1) {
-      const command = next(model.peek())
+      const turn = next(model.peek())
+      const [command] = turn as [Command]
       if (command.do === 'clock') clock.advance(command.ms)
-      const expected = await follow(right, command, clock)
-      const actual = await tryTo(left, command, clock)
-      if (!isDeepStrictEqual(expected, actual)) return { seed, number, command, expected, actual }
+      const expected: unknown[] = []
+      for (const each of turn) expected.push(await follow(right, each, clock))
+      const store = stores[number % stores.length] as Store
+      const actual =
+        turn.length === 1
+          ? [await tryTo(left, command, clock)]
+          : await together(left, store, turn, clock)
+      if (!isDeepStrictEqual(expected, actual)) return { seed, number, turn, expected, actual }
       if (number % 10 !== 9) continue
       const [all, found] = [await dumpOf(right), await dumpOf(left)]
       if (!isDeepStrictEqual(all, found)) return { seed, number, all, found }
@@ -202,6 +267,10 @@ async function faultIn(seed: number, processes: number): Promise<unknown> {
   } finally {
     for (const store of stores) await store.close()
   }
+}
+
+const POOL_OF = (concurrency: number): Change => {
+  return { pool: 'default', by: 'operator', terms: { concurrency } }
 }
 
 describe('jobs that are alike', () => {
@@ -213,6 +282,55 @@ describe('jobs that are alike', () => {
     },
     60_000,
   )
+
+  it.each([
+    ['are alike but for names of many lengths', (at: number) => newJob('x'.repeat(1 + at))],
+    ['are alike two by two', (at: number) => newJob(`j${at}`, { priority: 50 + ((at >> 1) % 2) })],
+    ['are not alike', (at: number) => newJob(`j${at}`, { type: at % 2 === 0 ? 'alpha' : 'beta' })],
+  ])('take few statements where new ones %s', async (name, jobAt) => {
+    const file = join(folder, `${name}.db`)
+    const store = sqliteStore(file)
+    const payloads = ['"\x7f"', '[]', undefined]
+    const jobs = Array.from({ length: 200 }, (_, at) => {
+      return { ...jobAt(at), payload: payloads[at % 3] }
+    })
+    await store.open()
+    writes = 0
+    await store.insert([{ jobs, unknownDeps: 'wait' }], false)
+    expect(writes).toBeLessThan(20)
+    const found = await store.get(jobs.map(({ id }) => id))
+    expect(found.map((job) => [job?.id, job?.seq, job?.payload])).toEqual(
+      jobs.map(({ id, payload }, at) => [id, at + 1, payload]),
+    )
+    expect((await illsOf(store, file)).filter((ill) => !EXPECTED.test(ill))).toEqual([])
+    await store.close()
+  })
+
+  it.each<[string, Change[]]>([
+    ['in its pool', [POOL_OF(100)]],
+    ['for its type', [POOL_OF(1_000), { type: 'alpha', setting: { concurrency: 100 } }]],
+  ])('are not read by a lease beyond those for which there is room %s', async (name, changes) => {
+    const file = join(folder, `${name}.db`)
+    const open = () => sqliteStore(file)
+    const ask = { holder: 'w', leaseMs: 60_000, max: 1_000, types: ['alpha'] }
+    const [store, other] = [open(), open()]
+    await store.configure(...changes)
+    const jobs = Array.from({ length: 300 }, (_, at) => newJob(`j${at}`))
+    await store.insert([{ jobs, unknownDeps: 'wait' }], false)
+    expect((await store.lease({ ...ask, max: 98 }, false)).answer.jobs.length).toBe(98)
+    let text = 0
+    hooks.found = (rows) => {
+      text += JSON.stringify(rows).length
+    }
+    for (const each of [store, other]) {
+      text = 0
+      const { answer } = await each.lease(each === store ? { ...ask, max: 1 } : ask, false)
+      expect(answer.jobs.length).toBe(1)
+      expect(text).toBeLessThan(3_000)
+    }
+    hooks.found = () => {}
+    for (const each of [store, other]) await each.close()
+  })
 
   it('have been written as one', () => {
     const kinds = ['INSERT INTO live', 'UPDATE live', 'INSERT INTO past', 'DELETE FROM live']

@@ -47,8 +47,18 @@ export function kinAsRead(row: Row): Kin {
   return { row, view: viewOf(row), table, values }
 }
 
+export function memberFor(
+  seq: number,
+  id: string,
+  payload: string | undefined,
+  kin: Kin,
+  lease = 0,
+): Member {
+  return { seq, id, payload, kin, lease, result: undefined, row: undefined }
+}
+
 export function memberOf({ seq, id, payload, lease, result }: Row, kin: Kin): Member {
-  return { seq, id, payload, kin, lease: lease?.number ?? 0, result, row: undefined }
+  return { ...memberFor(seq, id, payload, kin, lease?.number), result }
 }
 
 /** Columns by which jobs differ that are alike. */
@@ -61,15 +71,9 @@ export function differInName(a: readonly unknown[], b: readonly unknown[]): bool
 
 /** One that was read with others. */
 export function memberIn(columns: readonly unknown[], kin: Kin): Member {
-  return {
-    seq: columns[AT.seq] as number,
-    id: columns[AT.id] as string,
-    payload: optional(columns[AT.payload]),
-    kin,
-    lease: (columns[AT.lease] as number | null) ?? 0,
-    result: undefined,
-    row: undefined,
-  }
+  const [seq, id] = [columns[AT.seq] as number, columns[AT.id] as string]
+  const lease = (columns[AT.lease] as number | null) ?? 0
+  return memberFor(seq, id, optional(columns[AT.payload]), kin, lease)
 }
 
 /** No rule asks who it is: not for a key, a lane, a dependency, a slot in particular, a breaker. */
@@ -95,10 +99,9 @@ export function isBareJob({ id, key, exclusive, flow, deps, payload }: NewJob): 
   return isFree && deps.length === 0 && payload !== '' && ASCII.test(id)
 }
 
-/** Whether two new jobs that are bare differ in who they are only, by names of one length. */
+/** Whether two new jobs that are bare differ in who they are only. */
 export function areAlike(a: NewJob, b: NewJob): boolean {
   return (
-    a.id.length === b.id.length &&
     a.type === b.type &&
     a.terms === b.terms &&
     a.pool === b.pool &&

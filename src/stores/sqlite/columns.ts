@@ -132,6 +132,20 @@ export const LONG = 10_000
 export const IS_SHORT = `octet_length(job.said) + ifnull(octet_length(job.payload), 0)
   + ifnull(octet_length(live.error), 0) < ${LONG}`
 
+/** Columns that say something of few jobs only: texts of `job` and of `live`, and counts. */
+export const RARE = {
+  job: ['flow', 'key', 'lane'],
+  live: ['evictor', 'code', 'error', 'result'],
+  counts: ['needs', 'open', 'again', 'hold'],
+} as const
+
+/** A job that is not one of these few. */
+export const IS_COMMON = [
+  ...RARE.job.map((column) => `job.${column} IS NULL`),
+  ...RARE.live.map((column) => `live.${column} IS NULL`),
+  ...RARE.counts.map((column) => `live.${column} = 0`),
+].join(' AND ')
+
 type Column = (typeof FIXED | typeof LIVE_ALONE | typeof SHARED)[number]
 
 /** The place of each column in a row that was read. */

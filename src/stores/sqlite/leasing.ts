@@ -15,7 +15,17 @@ import type {
 import { type Member, viewOfMember } from './alike.ts'
 import type { Board } from './board.ts'
 import { giveBack } from './moves.ts'
-import { type Call, type Head, headsOf, Queue, Slots, suspectHolders, takeFrom } from './pick.ts'
+import {
+  type Call,
+  type Head,
+  headsOf,
+  Queue,
+  roomIn,
+  roomOf,
+  Slots,
+  suspectHolders,
+  takeFrom,
+} from './pick.ts'
 import { AGAIN, openAttemptOf, type Row, viewOf } from './row.ts'
 import type { Session } from './session.ts'
 import { dueSchedules } from './timetable.ts'
@@ -56,8 +66,10 @@ export function lease(board: Board, ask: LeaseAsk): LeaseAnswer {
   for (const name of [...byPool.keys()].sort((a, b) => (a < b ? -1 : 1))) {
     if (call.left <= 0) break
     const pool = board.pools.get(name)
-    const chunk = Math.max(1, Math.min(call.left, pool.rules.concurrency))
-    const queues = (byPool.get(name) ?? []).map((head) => new Queue(session, head, chunk))
+    const most = Math.min(call.left, roomIn(pool, call))
+    const queues = (byPool.get(name) ?? []).map((head) => {
+      return new Queue(session, head, Math.max(1, Math.min(most, roomOf(head.type, call))))
+    })
     takeFrom(pool, queues, call)
   }
   // A lease sends nobody to wait for a time.
@@ -191,6 +203,7 @@ export function overdue(board: Board, ask: OverdueAsk): OverdueAnswer {
 /** Drops entries from before `time`, at most LIMITS.prune. Answers when the oldest was written. */
 function pruneLog(session: Session, time: number): number {
   const { state } = session
+  session.writeLog()
   const oldestAt = () => session.number('oldestEvent', state.oldestEvent) ?? NEVER
   const first = oldestAt()
   if (first >= time) return first

@@ -1,8 +1,8 @@
 // Owns how the ready jobs of a line are read: many that are alike as one text for each column.
 // May never take two for alike of which any column differs but seq, id and payload.
 
-import { isBare, type Kin, kinAsRead, type Member, memberIn } from './alike.ts'
-import { AT, readRow } from './columns.ts'
+import { isBare, type Kin, kinAsRead, type Member, memberFor, memberIn } from './alike.ts'
+import { AT, RARE, readRow } from './columns.ts'
 import type { Connection, Likely } from './connection.ts'
 import type { Value } from './driver.ts'
 import type { Hand } from './hand.ts'
@@ -56,16 +56,7 @@ export function readReady(
     if (!isClear) return hand.bySeq(each) as Row
     if (rest === '') {
       const payload = payloads[at] === '' ? undefined : payloads[at]
-      const [id, { kin }] = [ids[at] as string, likely as Likely]
-      return hand.enrol({
-        seq: each,
-        id,
-        payload,
-        kin,
-        lease: 0,
-        result: undefined,
-        row: undefined,
-      })
+      return hand.enrol(memberFor(each, ids[at] as string, payload, (likely as Likely).kin))
     }
     // Too long to be read beside others.
     if (!rest.startsWith('[')) return hand.bySeq(each) as Row
@@ -99,10 +90,9 @@ function asLikely(connection: Connection, columns: readonly Value[]): Kin | unde
   return kin
 }
 
-/** Columns that say something of few jobs: `ready` asks the same of them. */
-const RARE = [AT.flow, AT.key, AT.lane, AT.evictor, AT.code, AT.error, AT.result]
-const COUNTS = [AT.needs, AT.open, AT.again, AT.hold]
-
+/** As `IS_COMMON` asks of a row in the file. */
 function isCommon(columns: readonly Value[]): boolean {
-  return RARE.every((at) => columns[at] === null) && COUNTS.every((at) => columns[at] === 0)
+  const isNull = (column: keyof typeof AT) => columns[AT[column]] === null
+  const isNone = (column: keyof typeof AT) => columns[AT[column]] === 0
+  return RARE.job.every(isNull) && RARE.live.every(isNull) && RARE.counts.every(isNone)
 }

@@ -206,7 +206,7 @@ export function takeFrom(pool: Pool, queues: readonly Queue[], call: Call): void
   const { rules } = pool
   if (rules.paused) return
   let isChanged = false
-  while (call.left > 0 && mayHaveRoom(pool, call)) {
+  while (call.left > 0 && (rules.preempt !== null || roomIn(pool, call) > 0)) {
     const queue = next(queues, call)
     const kin = queue?.kin()
     const row = queue?.peek()
@@ -238,10 +238,17 @@ export function takeFrom(pool: Pool, queues: readonly Queue[], call: Call): void
   if (isChanged) call.board.pools.save(pool)
 }
 
-/** False where no job could start, whichever it is: then none is read. */
-function mayHaveRoom({ name, rules }: Pool, { slots, holder }: Call): boolean {
-  if (rules.elastic !== null || rules.preempt !== null) return true
-  return slots.ofPool(name) < rules.concurrency && slots.ofShare(name, holder) < shareOf(rules)
+/** How many could start at most, whichever they are: no more of a queue are read at a time. */
+export function roomIn({ name, rules }: Pool, { slots, holder }: Call): number {
+  const { concurrency, elastic } = rules
+  const raised = (cap: number) => cap + raiseOf(cap, elastic)
+  const inShare = raised(shareOf(rules)) - slots.ofShare(name, holder)
+  return Math.min(raised(concurrency) - slots.ofPool(name), inShare)
+}
+
+/** How many of a type could start at most, over all pools. */
+export function roomOf(type: string, { caps, slots }: Call): number {
+  return (caps.get(type) ?? Number.POSITIVE_INFINITY) - slots.ofType(type)
 }
 
 /** Grants those that come next in the same queue and are alike, as far as there is room. */
@@ -257,7 +264,7 @@ function takeAlike(
     call.left,
     cap - slots.ofPool(pool.name),
     share - slots.ofShare(pool.name, holder),
-    (call.caps.get(queue.type) ?? Number.POSITIVE_INFINITY) - slots.ofType(queue.type),
+    roomOf(queue.type, call),
   )
   const rival = bestOf(others, call)?.head()
   const { rank } = kin.row
@@ -291,13 +298,12 @@ function next(queues: readonly Queue[], call: Call): Queue | undefined {
  * The queue whose first job ranks best. A type that is at its cap, and suspects while the worker
  * has one, are passed over: they hide nobody.
  */
-function bestOf(queues: readonly Queue[], { caps, slots, hasSuspect }: Call): Queue | undefined {
+function bestOf(queues: readonly Queue[], call: Call): Queue | undefined {
   let best: Queue | undefined
   let first: Pick<Head, 'rank' | 'seq'> | undefined
   for (const queue of queues) {
-    if (queue.suspect === 1 && hasSuspect) continue
-    const cap = caps.get(queue.type)
-    if (cap !== undefined && slots.ofType(queue.type) >= cap) continue
+    if (queue.suspect === 1 && call.hasSuspect) continue
+    if (roomOf(queue.type, call) <= 0) continue
     const head = queue.head()
     if (head === undefined) continue
     if (first !== undefined && !isBefore(head.rank, head.seq, first.rank, first.seq)) continue

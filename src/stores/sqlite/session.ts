@@ -11,7 +11,7 @@ import {
   type Terms,
 } from '../../core/job.ts'
 import { type Ageing, weightOf } from '../../core/rank.ts'
-import { type Kin, kinOf, type Member } from './alike.ts'
+import { type Kin, kinOf, LEAST_ALIKE, type Member, memberFor } from './alike.ts'
 import { columnsOf } from './columns.ts'
 import type { Connection, Facts } from './connection.ts'
 import type { Value } from './driver.ts'
@@ -201,6 +201,13 @@ export class Session {
     this.#log.add(event)
   }
 
+  /** Writes what has been logged so far: who asks the file about the log has to find it there. */
+  writeLog(): void {
+    for (const batch of this.#log.take(this.now)) {
+      this.run('addBatch', batch.first, batch.last, batch.at, batch.entries)
+    }
+  }
+
   /** The last entry, of another job. */
   #logAgain(job: string): void {
     const event = this.#last as JobEvent
@@ -222,18 +229,29 @@ export class Session {
   follow(kin: Kin, id: string, payload: string | undefined): Member {
     const { state } = this
     state.lastSeq += 1
-    const seq = state.lastSeq
-    const member: Member = { seq, id, payload, kin, lease: 0, result: undefined, row: undefined }
-    this.hand.enrol(member)
     this.#logAgain(id)
-    return member
+    return this.hand.enrol(memberFor(state.lastSeq, id, payload, kin))
   }
 
-  /** All of them are there. What is counted of the first has been counted. */
+  /**
+   * All of them are there. What is counted of the first has been counted. A few are written
+   * beside whatever else is: a statement for every one or two took twice as long.
+   */
   arrived(kin: Kin, members: readonly Member[]): void {
     this.#count(kin.row, members.length - 1, undefined)
+    if (members.length < LEAST_ALIKE) {
+      for (const member of members) this.#scatter(member)
+      return
+    }
     this.#wrote = true
     this.#writer.arrive(kin, members)
+  }
+
+  /** A new one becomes a row, as it has met too few that are alike. */
+  #scatter(member: Member): void {
+    const row = this.hand.take(member)
+    row.saved = null
+    this.#dirty.add(row)
   }
 
   /** What became of a row becomes of others that were as it was. Answers it, as one of them. */
@@ -348,9 +366,7 @@ export class Session {
       this.run('dropLine', line)
       this.connection.forgetLines()
     }
-    for (const batch of this.#log.take(this.now)) {
-      this.run('addBatch', batch.first, batch.last, batch.at, batch.entries)
-    }
+    this.writeLog()
     if (this.#failures.size > 0) {
       for (const [code, count] of this.#failures) this.run('addFailure', code, count)
       this.run('dropFailures')

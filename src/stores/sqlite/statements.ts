@@ -2,7 +2,7 @@
 // May never decide: a statement finds, counts or writes what it was told.
 
 import { STATUSES } from '../../core/job.ts'
-import { IS_SHORT, LONG, PACKED } from './columns.ts'
+import { IS_COMMON, IS_SHORT, LONG, PACKED } from './columns.ts'
 
 const sums = STATUSES.map((status, at) => `${status} = ${status} + (value ->> ${at + 1})`)
 /** Whole jobs, for readRow: of those that live, of those that are over, and of both. */
@@ -62,10 +62,7 @@ export const SQL = {
       CASE WHEN octet_length(job.payload) < ${LONG} THEN job.payload ELSE '' END AS payload,
       CASE WHEN job.created_at = ?6 AND live.rank = ?7 AND live.deadline = ?8
           AND ifnull(octet_length(job.payload), 1) BETWEEN 1 AND ${LONG - 1}
-          AND live.figures = ?10 AND job.said = ?9 AND job.flow IS NULL AND job.key IS NULL
-          AND job.lane IS NULL AND live.evictor IS NULL AND live.code IS NULL
-          AND live.error IS NULL AND live.result IS NULL AND live.needs = 0 AND live.open = 0
-          AND live.again = 0 AND live.hold = 0 THEN ''
+          AND live.figures = ?10 AND job.said = ?9 AND ${IS_COMMON} THEN ''
         WHEN NOT (${IS_SHORT}) OR job.payload = '' THEN live.seq
         ELSE ${PACKED.live} END AS rest
       FROM live JOIN job USING (seq) WHERE live.status = 'ready' AND live.suspect = ?1

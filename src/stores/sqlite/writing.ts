@@ -34,9 +34,13 @@ const WHOLE: Readonly<Record<Table | 'job', readonly (Value | undefined)[]>> = {
 /** The rows from one seq to another. */
 const WITHIN = 'WHERE seq BETWEEN ?1 AND ?2'
 
-/** A text for each job: its name, which is as long as any other, and its payload. */
+/** What stands between the name of a job and its payload: no name that is plain ASCII has it. */
+const BETWEEN = '\x7f'
+
+/** A text for each job: its name and its payload. */
 const ARRIVE = `INSERT INTO job (id, line, created_at, said, payload)
-  SELECT substr(value, 1, ?5), ?2, ?3, ?4, nullif(substr(value, ?5 + 1), '') FROM json_each(?1)`
+  SELECT substr(value, 1, instr(value, ?5) - 1), ?2, ?3, ?4,
+    nullif(substr(value, instr(value, ?5) + 1), '') FROM json_each(?1)`
 
 /**
  * The first and the last seq of jobs, if those are all that there are between them, leases go up
@@ -104,17 +108,16 @@ export class Writer {
     this.#finish()
     const { line, createdAt } = row
     const said = saidOf(row)
-    const { length } = first.id
     let texts: string[] = []
     let text = 0
     const put = () => {
-      this.#connection.statement(ARRIVE).run(JSON.stringify(texts), line, createdAt, said, length)
+      this.#connection.statement(ARRIVE).run(JSON.stringify(texts), line, createdAt, said, BETWEEN)
       texts = []
       text = 0
     }
     for (const member of members) {
       if (member === first) continue
-      const each = member.payload === undefined ? member.id : member.id + member.payload
+      const each = member.id + BETWEEN + (member.payload ?? '')
       texts.push(each)
       text += each.length
       if (texts.length >= MOST_ROWS || text >= MOST_TEXT) put()
