@@ -28,6 +28,8 @@ export interface Facts {
   caps: ReadonlyMap<string, number> | undefined
   hasEdges: boolean | undefined
   hasOutcomes: boolean | undefined
+  /** Types, as a text, none of whose jobs are ready in the file, where none at all is pending. */
+  drained: string | undefined
 }
 
 /** A row of `pool`. */
