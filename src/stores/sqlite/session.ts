@@ -89,10 +89,9 @@ export class Session {
       connection.check()
     }
     this.state = kept === undefined ? readState(connection) : { ...kept.state }
-    // Whoever reads only changes nothing that the next one knows.
-    const known = isWrite ? kept : undefined
-    this.facts = known?.facts ?? noFacts()
-    this.hand = new Hand(connection, known)
+    this.facts = kept?.facts ?? noFacts()
+    // Rows in hand are changed in place, and kept by whoever has the lock.
+    this.hand = new Hand(connection, isWrite ? kept : undefined)
     this.#before = valuesOf(this.state)
     const wall = Math.floor(clock())
     const { now } = this.state
@@ -414,6 +413,7 @@ function noFacts(): Facts {
     caps: undefined,
     hasEdges: undefined,
     hasOutcomes: undefined,
+    said: undefined,
     drained: undefined,
   }
 }
