@@ -52,6 +52,8 @@ export class Run {
   timeout: Timer | undefined = undefined
   pulse: Timer | undefined = undefined
   grace: Timer | undefined = undefined
+  /** In the list of what this process holds. */
+  place = -1
   /** The promise in which its body ends: nobody else waits for it. */
   end: Promise<unknown> | undefined = undefined
   #body: Body | undefined = undefined

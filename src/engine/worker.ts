@@ -20,6 +20,7 @@ import { complain } from './logger.ts'
 import { type Outcome, Outcomes } from './outcomes.ts'
 import type { Handler, Registry } from './registry.ts'
 import { MARGIN, type Mark, Run } from './run.ts'
+import { Runs } from './runs.ts'
 
 /** The body of a job that carries its own handler, with the context of whoever submitted it. */
 export interface LocalBody extends JobBody {
@@ -40,8 +41,8 @@ export interface WorkerOwner {
 }
 
 export class Worker {
-  /** Everything this process holds, by lease number, until its end has been answered. */
-  readonly runs = new Map<number, Run>()
+  /** Everything this process holds, until its end has been answered. */
+  readonly runs = new Runs()
   /** How many bodies have ended here. */
   ended = 0
   /** A worker's `lease` and `extend` never overlap: whoever calls either takes this turn. */
@@ -289,7 +290,7 @@ export class Worker {
     const { lease } = job
     if (lease?.holder !== this.#hub.holder) return undefined
     const run = new Run(job, lease, this.#hub.runtime.monotonic(), safeUntil)
-    this.runs.set(lease.number, run)
+    this.runs.add(run)
     this.#owner.busy()
     if (!lease.hold && this.#state !== 'stopping') return run
     this.#endUnstarted(run, lease.hold ? 'cancelled' : 'stop')
@@ -408,7 +409,7 @@ export class Worker {
   }
 
   #over(run: Run): void {
-    this.runs.delete(run.lease.number)
+    this.runs.remove(run)
     // Where this process alone was the limit, the store has nothing to say.
     if (Number.isFinite(this.#hub.settings.maxRunning)) this.wake()
     this.#tellEmpty()

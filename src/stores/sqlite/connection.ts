@@ -2,6 +2,7 @@
 // May never outlive its file; and forgets what it has learnt when a transaction is undone.
 
 import type { Terms } from '../../core/job.ts'
+import type { StoredSettings } from '../../core/settings.ts'
 import type { Kin, Member } from './alike.ts'
 import type { Shared } from './columns.ts'
 import type { Database, Statement, Value } from './driver.ts'
@@ -28,6 +29,10 @@ export interface Facts {
   caps: ReadonlyMap<string, number> | undefined
   hasEdges: boolean | undefined
   hasOutcomes: boolean | undefined
+  /** What is set, but for what the state says of it. */
+  said: Pick<StoredSettings, 'pools' | 'types' | 'schedules'> | undefined
+  /** Types, as a text, none of whose jobs are ready in the file, where none at all is pending. */
+  drained: string | undefined
 }
 
 /** A row of `pool`. */

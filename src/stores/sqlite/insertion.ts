@@ -3,7 +3,7 @@
 
 import type { NewJob, StoredJob } from '../../core/job.ts'
 import type { InsertAnswer, InsertGroup, Refusal } from '../../store/store.ts'
-import { areAlike, isBareJob, type Member, viewOfMember } from './alike.ts'
+import { areAlike, isBareJob, LEAST_ALIKE, type Member, viewOfMember } from './alike.ts'
 import type { Board } from './board.ts'
 import { refuseForRoom } from './room.ts'
 import { optional, type Row, rowOf, viewOf } from './row.ts'
@@ -35,8 +35,9 @@ export function insertGroups(
   for (const { jobs } of groups) for (const { id } of jobs) ids.push(id)
   board.session.prepare(ids)
   const arrivals = new Arrivals(board)
+  const areMany = ids.length >= LEAST_ALIKE
   const results = groups.map((group) => {
-    if (arrivals.mayTake(group)) return arrivals.take(group)
+    if (areMany && arrivals.mayTake(group)) return arrivals.take(group)
     arrivals.end()
     return insertOne(board, group, needsNoRoom)
   })

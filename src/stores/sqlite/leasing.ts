@@ -18,6 +18,7 @@ import { giveBack } from './moves.ts'
 import {
   type Call,
   type Head,
+  headsAmong,
   headsOf,
   Queue,
   roomIn,
@@ -35,10 +36,12 @@ const NEVER = Number.POSITIVE_INFINITY
 /** Promotes what is due, then grants ready jobs, pool by pool in order of name. */
 export function lease(board: Board, ask: LeaseAsk): LeaseAnswer {
   const { session } = board
-  const anyPending = session.askOne('anyPending') !== undefined
+  const inHand = session.readyInHand(ask.types)
+  const anyPending = inHand === undefined && session.askOne('anyPending') !== undefined
   if (anyPending) promote(board)
   const jobs: (Row | Member)[] = []
-  const heads = headsOf(session, ask.types)
+  const heads = inHand === undefined ? headsOf(session, ask.types) : headsAmong(inHand)
+  if (!anyPending && heads.length === 0) session.facts.drained = JSON.stringify(ask.types)
   const byPool = new Map<string, Head[]>()
   for (const head of heads) {
     const known = byPool.get(head.pool)

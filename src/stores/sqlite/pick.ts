@@ -28,7 +28,7 @@ export class Slots {
   }
 
   static of(session: Session): Slots {
-    const found = session.ask<{ holder: string; line: number; count: number }>('slots')
+    const found = session.all<{ holder: string; line: number; count: number }>('slots')
     const { lineOf } = session.connection
     return new Slots(found.map(({ holder, line, count }) => ({ holder, count, ...lineOf(line) })))
   }
@@ -93,6 +93,23 @@ export interface Head extends Line {
   readonly suspect: 0 | 1
   readonly rank: number
   readonly seq: number
+  /** All jobs of the line that are ready, in order, where they are in hand. */
+  readonly jobs?: readonly Row[]
+}
+
+/** The same of ready jobs that are all in hand, and nobody's suspects. */
+export function headsAmong(rows: readonly Row[]): readonly Head[] {
+  const lines = new Map<number, Row[]>()
+  for (const row of rows) {
+    const known = lines.get(row.line)
+    if (known === undefined) lines.set(row.line, [row])
+    else known.push(row)
+  }
+  return [...lines].map(([line, jobs]) => {
+    jobs.sort((a, b) => a.rank - b.rank || a.seq - b.seq)
+    const { pool, type, rank, seq } = jobs[0] as Row
+    return { line, pool, type, suspect: 0, rank, seq, jobs }
+  })
 }
 
 /** The first ready job of each line of these types; suspects stand in lines of their own. */
@@ -103,6 +120,8 @@ export function headsOf(session: Session, types: readonly string[]): readonly He
   return areSuspects ? [...heads, ...session.all<Head>('heads', 1, served)] : heads
 }
 
+const NOBODY: readonly Member[] = Object.freeze([])
+
 /** The ready jobs of one line, suspects or others, read some at a time once one is wanted. */
 export class Queue {
   readonly type: string
@@ -112,9 +131,9 @@ export class Queue {
   readonly #chunk: number
   readonly #isInHand: boolean
   #head: Pick<Head, 'rank' | 'seq'> | undefined
-  #jobs: readonly (Row | Member)[] = []
+  #jobs: readonly (Row | Member)[]
   #at = 0
-  #isDone = false
+  #isDone: boolean
   /** Where the next chunk begins. */
   #after: Pick<Head, 'rank' | 'seq'> = { rank: -(2 ** 53), seq: 0 }
 
@@ -126,6 +145,8 @@ export class Queue {
     this.#chunk = head.suspect === 1 ? 1 : chunk
     this.#isInHand = session.hand.has(head.seq)
     this.#head = head
+    this.#jobs = head.jobs ?? NOBODY
+    this.#isDone = head.jobs !== undefined
   }
 
   /** Where its first job stands: known without reading it. */
@@ -198,8 +219,6 @@ export class Queue {
     return { rank: 'kin' in job ? job.kin.row.rank : job.rank, seq: job.seq }
   }
 }
-
-const NOBODY: readonly Member[] = Object.freeze([])
 
 /** Grants the best of a pool that may start. */
 export function takeFrom(pool: Pool, queues: readonly Queue[], call: Call): void {

@@ -113,6 +113,7 @@ export class Pools {
     const terms = rules.breaker ?? NO_BREAKER
     const kept = breaker === null ? null : pack({ isOld, terms, data: breaker.toData() })
     this.#session.facts.pools.delete(name)
+    this.#session.facts.said = undefined
     this.#session.run('setPool', name, pack(start), pack(operator), tat, kept, wanted, told)
   }
 
@@ -178,6 +179,7 @@ export class Pools {
   setType(type: string, said: TypeChange): void {
     const setting = changedType(this.typeOf(type), said)
     this.#session.facts.caps = undefined
+    this.#session.facts.said = undefined
     this.#session.run('setType', type, pack(setting), setting.concurrency)
   }
 

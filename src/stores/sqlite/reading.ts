@@ -26,14 +26,14 @@ import type { Session } from './session.ts'
 import { schedulesOf } from './timetable.ts'
 
 export function settingsOf({ session, pools }: Board): StoredSettings {
+  const { facts, state } = session
+  facts.said ??= { pools: termsOf(pools), types: pools.types(), schedules: schedulesOf(session) }
+  return { ...facts.said, ageing: state.ageing, budget: state.budget }
+}
+
+function termsOf(pools: Board['pools']): StoredSettings['pools'] {
   const said = pools.all().map(({ name, start, operator }) => [name, { start, operator }] as const)
-  return {
-    pools: Object.fromEntries([...said].sort(byFirst)),
-    types: pools.types(),
-    ageing: session.state.ageing,
-    budget: session.state.budget,
-    schedules: schedulesOf(session),
-  }
+  return Object.fromEntries([...said].sort(byFirst))
 }
 
 function byFirst(a: readonly [string, unknown], b: readonly [string, unknown]): number {

@@ -71,29 +71,27 @@ export class Session {
   readonly #emptied = new Set<number>()
   readonly #weights = new Map<string, [priority: number, weight: number, count: number]>()
   readonly #failures = new Map<string, number>()
+  readonly #version: number
   #wrote = false
-  #version = 0
 
   /**
-   * `isWrite`: it has the lock. Then what the last one knew holds, if nobody else has written
-   * since: reading the jobs that a worker finishes once more took a tenth of all time.
+   * What the last one knew holds, if nobody else has written since: reading the jobs that a worker
+   * finishes once more took a tenth of all time. `isWrite`: it has the lock.
    */
   constructor(connection: Connection, clock: () => number, isWrite: boolean) {
     this.connection = connection
     this.#writer = new Writer(connection)
-    const { kept } = connection
-    if (isWrite) {
-      connection.kept = undefined
-      this.#version = versionOf(connection)
-    }
-    const holds = isWrite && kept?.version === this.#version
-    if (!holds) {
+    this.#version = versionOf(connection)
+    const kept = connection.kept?.version === this.#version ? connection.kept : undefined
+    if (isWrite) connection.kept = undefined
+    if (kept === undefined) {
       connection.forgetLines()
       connection.check()
     }
-    this.state = holds ? kept.state : readState(connection)
-    this.facts = holds ? kept.facts : noFacts()
-    this.hand = new Hand(connection, holds ? kept : undefined)
+    this.state = kept === undefined ? readState(connection) : { ...kept.state }
+    this.facts = kept?.facts ?? noFacts()
+    // Rows in hand are changed in place, and kept by whoever has the lock.
+    this.hand = new Hand(connection, isWrite ? kept : undefined)
     this.#before = valuesOf(this.state)
     const wall = Math.floor(clock())
     const { now } = this.state
@@ -141,6 +139,22 @@ export class Session {
   ready(ask: Ask): readonly (Row | Member)[] {
     this.flush()
     return readReady(this.connection, this.hand, ask)
+  }
+
+  /**
+   * The ready jobs of these types, where that is known without asking the file: it has none, and
+   * those in hand are new to it. Undefined: nobody knows.
+   */
+  readyInHand(types: readonly string[]): readonly Row[] | undefined {
+    if (this.facts.drained !== JSON.stringify(types)) return undefined
+    const ready: Row[] = []
+    let areNew = true
+    for (const row of this.#dirty) {
+      if (row.status === 'pending') return undefined
+      areNew &&= row.saved === null && row.lease === undefined
+      if (row.status === 'ready' && types.includes(row.type)) ready.push(row)
+    }
+    return ready.length === 0 || areNew ? ready : undefined
   }
 
   byId(id: string): Row | undefined {
@@ -244,6 +258,7 @@ export class Session {
       return
     }
     this.#wrote = true
+    this.#disturb(kin.row)
     this.#writer.arrive(kin, members)
   }
 
@@ -349,6 +364,7 @@ export class Session {
   /** Writes everything in hand, so that the file can be asked about it. */
   flush(isLast = false): void {
     if (this.#dirty.size > 0) {
+      for (const row of this.#dirty) this.#disturb(row)
       this.#wrote = this.#writer.write(this.#dirty) || this.#wrote
       this.#dirty.clear()
     }
@@ -357,6 +373,11 @@ export class Session {
       if (count !== 0) this.run('addWeight', priority, weight, count)
     }
     this.#weights.clear()
+  }
+
+  /** A job is written that may be the next to start. */
+  #disturb({ status }: Row): void {
+    if (status === 'ready' || status === 'pending') this.facts.drained = undefined
   }
 
   /** The end of the transaction, just before it is committed. */
@@ -403,7 +424,14 @@ export class Session {
 }
 
 function noFacts(): Facts {
-  return { pools: new Map(), caps: undefined, hasEdges: undefined, hasOutcomes: undefined }
+  return {
+    pools: new Map(),
+    caps: undefined,
+    hasEdges: undefined,
+    hasOutcomes: undefined,
+    said: undefined,
+    drained: undefined,
+  }
 }
 
 function zeros(): Counts {

@@ -39,6 +39,7 @@ export function dueSchedules(
 /** A row, or null to take it away. What comes at the same instants keeps its own. */
 export function setSchedule(board: Board, name: string, row: Schedule | null): void {
   const { session } = board
+  session.facts.said = undefined
   if (row === null) session.run('removeSchedule', name)
   else {
     const known = scheduleBy(session, name)
@@ -60,6 +61,7 @@ function scheduleBy(session: Session, name: string): Schedule | undefined {
 }
 
 export function moveOn(board: Board, name: string, nextAt: number): void {
+  board.session.facts.said = undefined
   board.session.run('moveSchedule', nextAt, name)
   board.scheduled(nextAt)
 }
