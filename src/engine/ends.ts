@@ -7,6 +7,7 @@ import { decide } from '../core/machine.ts'
 import { outside } from '../kit/context.ts'
 import { LIMITS } from '../store/limits.ts'
 import { type Hub, isUnavailable } from './hub.ts'
+import { complain } from './logger.ts'
 import type { Run } from './run.ts'
 
 const SETTLED: Fact = { type: 'settled' }
@@ -34,11 +35,16 @@ export class Ends {
   readonly #waiting: { readonly run: Run; readonly move: Move }[] = []
   #writing = false
   /** Moves that were given up. */
-  readonly #unwritten: Move[] = []
+  #unwritten: readonly Move[] = []
 
   constructor(hub: Hub, owner: EndsOwner) {
     this.#hub = hub
     this.#owner = owner
+  }
+
+  /** How many ends were given up. */
+  get unwritten(): number {
+    return this.#unwritten.length
   }
 
   /** Writes what an attempt came to; null where nothing is to be written. */
@@ -62,14 +68,15 @@ export class Ends {
    * is away is waited for as long as a lease may last that it has prolonged without our hearing.
    */
   async lastWords(): Promise<void> {
-    if (this.#unwritten.length === 0) return
-    const moves = this.#unwritten.splice(0)
+    const moves = this.#unwritten
+    if (moves.length === 0) return
     const { runtime, settings } = this.#hub
     const until = runtime.monotonic() + settings.leaseMs
     await this.#hub.patiently(
       () => this.#hub.moveAll(moves),
       () => runtime.monotonic() > until,
     )
+    this.#unwritten = []
   }
 
   /** One batch in flight; what ends meanwhile makes the next. */
@@ -90,7 +97,7 @@ export class Ends {
         })
       } catch (error) {
         this.#giveUp('writing the ends of jobs', error)
-        this.#unwritten.push(...ends.map((end) => end.move))
+        this.#unwritten = [...this.#unwritten, ...ends.map((end) => end.move)]
         for (const { run } of ends) this.#owner.over(run)
       }
     }
@@ -128,7 +135,7 @@ export class Ends {
   #giveUp(what: string, error: unknown): void {
     this.gaveUp = true
     if (isUnavailable(error)) return
-    const text = isAxError(error) ? error.message : String(error)
-    this.#hub.settings.logger.error({ error }, `${what} failed: ${text}`)
+    if (isAxError(error, 'CLOSED')) this.#hub.outage.failed('writing the ends of jobs', error)
+    else complain(this.#hub.settings.logger, `${what} failed`, error)
   }
 }

@@ -12,6 +12,7 @@ import { LIMITS } from '../store/limits.ts'
 import type { Hint, InsertAnswer, InsertGroup, Moved, Store, Told } from '../store/store.ts'
 import { createEmitter, type EventName, publish, type SchedulerEvents } from './events.ts'
 import type { Settings } from './options.ts'
+import { Outage } from './outage.ts'
 
 /** How a store that is away is asked again: soon at first, then patiently, and for ever. */
 const PATIENCE = { baseDelay: 50, maxDelay: 1_000, retries: Number.POSITIVE_INFINITY }
@@ -34,10 +35,13 @@ export class Hub {
   onInserting: (groups: readonly InsertGroup[]) => void = () => {}
   /** Taken where a loop could go on from promise to promise: timers and heartbeats need a turn. */
   readonly breath: Breath
+  /** Says that the store refuses, and that it answers again. */
+  readonly outage: Outage
   /** A small group, stored together with those of the same turn. */
   readonly #insertSmall: (group: InsertGroup) => Promise<InsertAnswer>
   readonly #hintListeners = new Set<(hint: Hint) => void>()
   #transitions = 0
+  #hasGivenUp = false
 
   constructor(store: Store, settings: Settings) {
     this.store = store
@@ -45,6 +49,7 @@ export class Hub {
     this.runtime = settings.runtime
     this.emitter = createEmitter(settings.logger)
     this.breath = new Breath(this.runtime)
+    this.outage = new Outage(settings)
     const start = Math.floor(this.runtime.random() * 2 ** 40).toString(36)
     this.holder = `${settings.name}:${start}`
     this.move = coalesce((moves) => this.moveAll(moves), { max: LIMITS.moves })
@@ -119,8 +124,28 @@ export class Hub {
    * of an outage. Other errors pass through.
    */
   patiently<T>(ask: () => Promise<T>, stop: () => boolean): Promise<T> {
-    const isWorthIt = (error: unknown) => isUnavailable(error) && !stop()
-    return withRetry(ask, { ...PATIENCE, isRetryable: isWorthIt, runtime: this.runtime })
+    const { outage, runtime } = this
+    // Its name among all that is refused.
+    const call = {}
+    let isRefused = false
+    const isRetryable = (error: unknown) => {
+      const isWorthIt = isUnavailable(error) && !this.#hasGivenUp && !stop()
+      if (isWorthIt) outage.refused(call, error)
+      else outage.forget(call)
+      isRefused = isWorthIt
+      return isWorthIt
+    }
+    const again = async () => {
+      const answer = await ask()
+      outage.answered(call)
+      return answer
+    }
+    return withRetry(() => (isRefused ? again() : ask()), { ...PATIENCE, isRetryable, runtime })
+  }
+
+  /** Nobody waits for this process any more: what the store refuses from now on is given up. */
+  giveUp(): void {
+    this.#hasGivenUp = true
   }
 
   /**
