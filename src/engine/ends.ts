@@ -4,6 +4,7 @@
 import { isAxError } from '../core/errors.ts'
 import type { Fact, Move } from '../core/job.ts'
 import { decide } from '../core/machine.ts'
+import { toErrorData } from '../core/values.ts'
 import { outside } from '../kit/context.ts'
 import { LIMITS } from '../store/limits.ts'
 import { type Hub, isUnavailable } from './hub.ts'
@@ -23,6 +24,13 @@ export interface EndsOwner {
   isSuperseded(run: Run): boolean
 }
 
+interface End {
+  readonly run: Run
+  readonly move: Move
+  /** It stands for one that was too large. */
+  readonly isShrunk?: boolean
+}
+
 export class Ends {
   /**
    * True once an end could not be written. What was given up may still be leased, and must never
@@ -32,7 +40,7 @@ export class Ends {
   readonly #hub: Hub
   readonly #owner: EndsOwner
   /** Attempts that are over, with the moves that say so, waiting to be written together. */
-  readonly #waiting: { readonly run: Run; readonly move: Move }[] = []
+  readonly #waiting: End[] = []
   #writing = false
   /** Moves that were given up. */
   #unwritten: readonly Move[] = []
@@ -96,12 +104,26 @@ export class Ends {
           else void this.#release(run)
         })
       } catch (error) {
+        if (this.#shrink(ends, error)) continue
         this.#giveUp('writing the ends of jobs', error)
         this.#unwritten = [...this.#unwritten, ...ends.map((end) => end.move)]
         for (const { run } of ends) this.#owner.over(run)
       }
     }
     this.#writing = false
+  }
+
+  /** No store takes what one of them has come to: it has failed, and the others are written. */
+  #shrink(ends: readonly End[], error: unknown): boolean {
+    if (!isAxError(error, 'TOO_LARGE')) return false
+    const large = ends.find(({ run }) => run.job.id === (error as { jobId?: unknown }).jobId)
+    if (large === undefined || large.isShrunk) return false
+    const { run } = large
+    const fact: Fact = { type: 'failed', error: toErrorData(error), retryable: false }
+    const move = run.isCurrent ? decide(run.job, fact, this.#hub.settings.keep) : null
+    if (move === null) return false
+    this.#waiting.unshift(...ends.filter((end) => end !== large), { run, move, isShrunk: true })
+    return true
   }
 
   /** The lease is no longer current. If it has become a hold, that ends with the body. */

@@ -13,6 +13,7 @@ import type { Hint, InsertAnswer, InsertGroup, Moved, Store, Told } from '../sto
 import { createEmitter, type EventName, publish, type SchedulerEvents } from './events.ts'
 import type { Settings } from './options.ts'
 import { Outage } from './outage.ts'
+import { piecesOf, shareOf, sizeOfJobs, sizeOfMove } from './sizes.ts'
 
 /** How a store that is away is asked again: soon at first, then patiently, and for ever. */
 const PATIENCE = { baseDelay: 50, maxDelay: 1_000, retries: Number.POSITIVE_INFINITY }
@@ -55,7 +56,10 @@ export class Hub {
     this.move = coalesce((moves) => this.moveAll(moves), { max: LIMITS.moves })
     this.#insertSmall = coalesce((groups) => this.insertAll(groups), {
       max: LIMITS.batch,
-      weigh: ({ jobs }) => jobs.reduce((sum, job) => sum + 1 + job.deps.length, 0),
+      weigh: ({ jobs }) => {
+        const count = jobs.reduce((sum, job) => sum + 1 + job.deps.length, 0)
+        return shareOf(count, sizeOfJobs(jobs), LIMITS.batch)
+      },
     })
   }
 
@@ -77,7 +81,8 @@ export class Hub {
 
   /** Small groups share a call; a large one is a call of its own. */
   async insert(group: InsertGroup): Promise<InsertAnswer> {
-    if (group.jobs.length <= 100) return this.#insertSmall(group)
+    const isSmall = group.jobs.length <= 100 && sizeOfJobs(group.jobs) < LIMITS.bytes
+    if (isSmall) return this.#insertSmall(group)
     const answers = await this.insertAll([group])
     return answers[0] as InsertAnswer
   }
@@ -159,8 +164,17 @@ export class Hub {
     return withRetry(ask, { ...BRIEFLY, isRetryable, runtime: this.runtime })
   }
 
-  /** A call touches each id once: a second move of a batch on the same job waits for the first. */
+  /** In as many calls as their size asks for, one after the other. */
   async moveAll(moves: readonly Move[]): Promise<readonly Moved[]> {
+    const pieces = piecesOf(moves, sizeOfMove, LIMITS.bytes)
+    if (pieces.length <= 1) return this.#movePiece(moves)
+    const answers: Moved[] = []
+    for (const piece of pieces) answers.push(...(await this.#movePiece(piece)))
+    return answers
+  }
+
+  /** A call touches each id once: a second move of a batch on the same job waits for the first. */
+  async #movePiece(moves: readonly Move[]): Promise<readonly Moved[]> {
     const ids = new Set(moves.map((move) => move.id))
     if (ids.size === moves.length) return this.heard(await this.store.apply(moves, this.tell))
     const answers = new Array<Moved>(moves.length)
