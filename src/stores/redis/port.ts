@@ -209,7 +209,7 @@ export class RedisStore implements Store {
           return readJobs(reader, sharing)
         }),
       ageing: async () => (await this.settings()).ageing,
-      lineOf: (line) => this.#connection.lineOf(line),
+      lineOf: (line) => this.#connection.lines.get(line),
     })
   }
 
