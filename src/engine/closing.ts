@@ -78,12 +78,15 @@ async function inOrder(parts: Closing, progress: { phase: number }): Promise<voi
 function warn({ settings, outage }: Hub, held: number): void {
   const { name, leaseMs, logger } = settings
   const seconds = (PATIENCE * LOOK_MS) / 1_000
-  const jobs = held === 1 ? '1 job that it held is' : `${held} jobs that it held are`
-  const rest = held === 0 ? 'What it may hold is' : `${jobs}`
+  const rest = held === 1 ? '1 job that it held is' : 'What it may hold is'
+  const left =
+    held > 1
+      ? `${held} jobs that it held are not given back, and count`
+      : `${rest} not given back, and counts`
   const why = outage.reason === undefined ? '' : ` ${outage.reason}`
   logger.error(
     { held },
-    `The store has answered '${name}' nothing for ${seconds} s, which closes without it. ${rest} ` +
-      `not given back, and counts as lost when the lease is over, in at most ${leaseMs} ms.${why}`,
+    `The store has answered '${name}' nothing for ${seconds} s, which closes without it. ${left} ` +
+      `as lost when the lease is over, in at most ${leaseMs} ms.${why}`,
   )
 }

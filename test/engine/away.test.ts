@@ -148,16 +148,17 @@ describe('close', () => {
   })
 
   it('waits on as long as the store answers, however slowly', async () => {
-    const { link, pass, runtime, scheduler, warnings } = remote({ leaseMs: '10m' })
-    scheduler.define('t', { timeout: '1h' }, () => {})
-    const { store } = link
-    const apply = store.apply.bind(store)
-    Object.assign(store, {
-      apply: async (...given: Parameters<typeof apply>) => {
-        await new Promise<void>((resolve) => runtime.after(4_000, resolve))
-        return apply(...given)
-      },
+    const { open, pass, runtime, store: storeOf, warnings } = world()
+    const { store } = processOn(storeOf(), runtime, true)
+    const apply = async (...given: Parameters<typeof store.apply>) => {
+      await new Promise<void>((resolve) => runtime.after(4_000, resolve))
+      return store.apply(...given)
+    }
+    const slow = new Proxy(store, {
+      get: (target, name) => (name === 'apply' ? apply : Reflect.get(target, name)),
     })
+    const scheduler = open({ store: slow, leaseMs: '10m' })
+    scheduler.define('t', { timeout: '1h' }, () => {})
     await scheduler.addJobs(Array.from({ length: 10 }, (_, n) => ({ id: `${n}`, type: 't' })))
     await runtime.advance(100)
     await pass(scheduler.close())
