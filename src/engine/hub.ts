@@ -87,7 +87,16 @@ export class Hub {
     return answers[0] as InsertAnswer
   }
 
+  /** In as many calls as their size asks for, one after the other. */
   async insertAll(groups: readonly InsertGroup[]): Promise<readonly InsertAnswer[]> {
+    const pieces = piecesOf(groups, ({ jobs }) => sizeOfJobs(jobs), LIMITS.bytes)
+    if (pieces.length <= 1) return this.#insertPiece(groups)
+    const answers: InsertAnswer[] = []
+    for (const piece of pieces) answers.push(...(await this.#insertPiece(piece)))
+    return answers
+  }
+
+  async #insertPiece(groups: readonly InsertGroup[]): Promise<readonly InsertAnswer[]> {
     await this.breath.take()
     const inserting = this.store.insert(groups, this.tell)
     this.onInserting(groups)

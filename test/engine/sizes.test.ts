@@ -70,6 +70,20 @@ it.each([
   await pass(scheduler.close())
 })
 
+it('payloads that have waited for room are stored in as many calls', async () => {
+  const { open, pass, runtime } = world()
+  const { store, calls } = weighed(memoryStore({ runtime }))
+  const pools = { default: { maxQueue: 1, overflow: 'wait' as const } }
+  const scheduler = open({ store, autoStart: false, pools })
+  const jobs = ids.map((id) => scheduler.addJob({ id, type: 't', payload: LARGE }))
+  await runtime.advance(10)
+  calls.length = 0
+  await scheduler.pool('default').configure({ maxQueue: 50 })
+  await pass(Promise.all(jobs))
+  expect(Math.max(...calls)).toBeLessThanOrEqual(16_000_000)
+  await pass(scheduler.close())
+})
+
 it('a result that no store takes fails its job, and no other one', async () => {
   const { open, pass, runtime, warnings } = world()
   const store = memoryStore({ runtime })
