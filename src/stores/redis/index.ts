@@ -58,7 +58,8 @@ const MAX_WAIT_MS = 60_000
  * A client that is handed in is used and never closed, one of a cluster as well; give it
  * `maxRetriesPerRequest: 0`, and one of a cluster `retryDelayOnFailover: 0` and the former within
  * `redisOptions`, so that no call is sent twice when the connection breaks: what was done by the
- * first one would answer `stale` to the second. Give either a `socketTimeout`: without one, a
+ * first one would answer `stale` to the second. Its calls end after 30 s with `STORE_UNAVAILABLE`
+ * unless it limits them itself (`commandTimeout`). Give either a `socketTimeout`: without one, a
  * connection that is dead and does not say so is not given up.
  *
  * While the slot of a prefix moves from node to node, a client of a cluster asks again, and in the

@@ -60,8 +60,8 @@ export function explained(error: unknown, { error: last }: News): unknown {
 
 /** What an error says. Where several addresses were tried: what was said of each. */
 function messageOf(error: unknown): string {
-  const { errors } = error as { readonly errors?: readonly unknown[] }
   const text = messageIn(error)
+  const { errors } = (error ?? {}) as { readonly errors?: readonly unknown[] }
   if (text !== '' || !Array.isArray(errors)) return text
   return [...new Set(errors.map(messageOf))].join(', ')
 }
