@@ -84,7 +84,7 @@ function warn({ settings, outage }: Hub, held: number): void {
       ? `${held} jobs that it held are not given back, and count`
       : `${rest} not given back, and counts`
   const why = outage.reason === undefined ? '' : ` ${outage.reason}`
-  logger.error(
+  logger.warn(
     { held },
     `The store has answered '${name}' nothing for ${seconds} s, which closes without it. ${left} ` +
       `as lost when the lease is over, in at most ${leaseMs} ms.${why}`,
