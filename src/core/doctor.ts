@@ -120,11 +120,18 @@ export function diagnose(facts: DoctorFacts): Finding[] {
   ]
 }
 
+/** Of a store that answers nothing else: what it contradicts itself in. */
+export function diagnoseDamage(inspection: DoctorFacts['inspection']): Finding[] {
+  return [...damaged({ inspection }), ...looped({ inspection }), ...orphaned({ inspection })]
+}
+
+type Inspected = Pick<DoctorFacts, 'inspection'>
+
 function finding(kind: FindingKind, ids: readonly string[], text: string, remedy: string): Finding {
   return { kind, jobs: [...new Set(ids)].slice(0, MAX_JOBS), text, remedy }
 }
 
-function damaged({ inspection }: DoctorFacts): Finding[] {
+function damaged({ inspection }: Inspected): Finding[] {
   const { damage } = inspection
   if (damage.length === 0) return []
   const places = counted(damage.length, 'place')
@@ -135,7 +142,7 @@ function damaged({ inspection }: DoctorFacts): Finding[] {
   return [finding('damage', [], text, remedy)]
 }
 
-function looped({ inspection }: DoctorFacts): Finding[] {
+function looped({ inspection }: Inspected): Finding[] {
   return inspection.cycles.map((path) => {
     const text = `Jobs wait for each other in a loop: ${path.map(show).join(' > ')}.`
     const first = show(path[0] ?? '')
@@ -143,7 +150,7 @@ function looped({ inspection }: DoctorFacts): Finding[] {
   })
 }
 
-function orphaned({ inspection }: DoctorFacts): Finding[] {
+function orphaned({ inspection }: Inspected): Finding[] {
   const { orphanedKeys: keys } = inspection
   if (keys.length === 0) return []
   const pairs = keys.map(({ key, owner }) => `${show(key)} (job ${show(owner)})`)

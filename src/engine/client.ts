@@ -14,6 +14,7 @@ import { replaceJobs } from './replacing.ts'
 import { cannotRetry, revive, reviveBranch, warnOfStuck } from './revival.ts'
 import { Full, Rooms } from './rooms.ts'
 import { settle } from './settle.ts'
+import { shareOf, sizeOfJob } from './sizes.ts'
 
 export class Client {
   /** Stores one job, together with those of the same turn. One promise per call. */
@@ -28,7 +29,7 @@ export class Client {
     this.#rooms = new Rooms(hub, (jobs) => this.#offerSingles(jobs, true))
     this.insertOne = coalesce((jobs) => this.#insertSingles(jobs), {
       max: LIMITS.chunk,
-      weigh: (job) => 1 + job.deps.length,
+      weigh: (job) => shareOf(1 + job.deps.length, sizeOfJob(job), LIMITS.chunk),
     })
   }
 

@@ -1,7 +1,8 @@
 // Owns reading what the doctor wants to know: counts, single pages, a few samples.
 // May never read all jobs, or change anything.
 
-import { type DoctorFacts, diagnose, LONG_MS, type Sample } from '../core/doctor.ts'
+import { type DoctorFacts, diagnose, diagnoseDamage, LONG_MS, type Sample } from '../core/doctor.ts'
+import { isAxError } from '../core/errors.ts'
 import { hasEnded, type JobStatus, STATUSES, type Terms } from '../core/job.ts'
 import type { StoredSettings } from '../core/settings.ts'
 import type { Finding } from '../core/types.ts'
@@ -24,8 +25,18 @@ export interface Self {
 
 /** Everything that is to be said of a store, gravest first. */
 export async function examine(store: Store, self: Self): Promise<Finding[]> {
-  const [inspection, known, settings, counted, now] = await Promise.all([
-    store.inspect(),
+  const inspection = await store.inspect()
+  try {
+    return diagnose({ ...(await factsOf(store, self)), inspection })
+  } catch (error) {
+    // What is damaged may not answer anything else, and an outage passes.
+    if (inspection.damage.length === 0 || (isAxError(error) && error.retryable)) throw error
+    return diagnoseDamage(inspection)
+  }
+}
+
+async function factsOf(store: Store, self: Self): Promise<Omit<DoctorFacts, 'inspection'>> {
+  const [known, settings, counted, now] = await Promise.all([
     store.workers(),
     store.settings(),
     store.count(),
@@ -36,9 +47,8 @@ export async function examine(store: Store, self: Self): Promise<Finding[]> {
   const workers = known.map((worker) => {
     return worker.holder === self.holder ? { ...worker, ...self } : worker
   })
-  const facts: DoctorFacts = {
+  return {
     now,
-    inspection,
     workers,
     settings,
     pools: counted.pools,
@@ -50,7 +60,6 @@ export async function examine(store: Store, self: Self): Promise<Finding[]> {
       .map(([type, { ready }]) => ({ type, count: ready })),
     timeless: await timelessOf(store, counted, settings),
   }
-  return diagnose(facts)
 }
 
 function capOf({ types }: StoredSettings, type: string): number | null {

@@ -4,9 +4,11 @@
 import { isAxError } from '../core/errors.ts'
 import type { Fact, Move } from '../core/job.ts'
 import { decide } from '../core/machine.ts'
+import { toErrorData } from '../core/values.ts'
 import { outside } from '../kit/context.ts'
 import { LIMITS } from '../store/limits.ts'
 import { type Hub, isUnavailable } from './hub.ts'
+import { complain } from './logger.ts'
 import type { Run } from './run.ts'
 
 const SETTLED: Fact = { type: 'settled' }
@@ -22,6 +24,13 @@ export interface EndsOwner {
   isSuperseded(run: Run): boolean
 }
 
+interface End {
+  readonly run: Run
+  readonly move: Move
+  /** It stands for one that was too large. */
+  readonly isShrunk?: boolean
+}
+
 export class Ends {
   /**
    * True once an end could not be written. What was given up may still be leased, and must never
@@ -31,14 +40,19 @@ export class Ends {
   readonly #hub: Hub
   readonly #owner: EndsOwner
   /** Attempts that are over, with the moves that say so, waiting to be written together. */
-  readonly #waiting: { readonly run: Run; readonly move: Move }[] = []
+  readonly #waiting: End[] = []
   #writing = false
   /** Moves that were given up. */
-  readonly #unwritten: Move[] = []
+  #unwritten: readonly Move[] = []
 
   constructor(hub: Hub, owner: EndsOwner) {
     this.#hub = hub
     this.#owner = owner
+  }
+
+  /** How many ends were given up. */
+  get unwritten(): number {
+    return this.#unwritten.length
   }
 
   /** Writes what an attempt came to; null where nothing is to be written. */
@@ -62,14 +76,15 @@ export class Ends {
    * is away is waited for as long as a lease may last that it has prolonged without our hearing.
    */
   async lastWords(): Promise<void> {
-    if (this.#unwritten.length === 0) return
-    const moves = this.#unwritten.splice(0)
+    const moves = this.#unwritten
+    if (moves.length === 0) return
     const { runtime, settings } = this.#hub
     const until = runtime.monotonic() + settings.leaseMs
     await this.#hub.patiently(
       () => this.#hub.moveAll(moves),
       () => runtime.monotonic() > until,
     )
+    this.#unwritten = []
   }
 
   /** One batch in flight; what ends meanwhile makes the next. */
@@ -89,12 +104,26 @@ export class Ends {
           else void this.#release(run)
         })
       } catch (error) {
+        if (this.#shrink(ends, error)) continue
         this.#giveUp('writing the ends of jobs', error)
-        this.#unwritten.push(...ends.map((end) => end.move))
+        this.#unwritten = [...this.#unwritten, ...ends.map((end) => end.move)]
         for (const { run } of ends) this.#owner.over(run)
       }
     }
     this.#writing = false
+  }
+
+  /** No store takes what one of them has come to: it has failed, and the others are written. */
+  #shrink(ends: readonly End[], error: unknown): boolean {
+    if (!isAxError(error, 'TOO_LARGE')) return false
+    const large = ends.find(({ run }) => run.job.id === (error as { jobId?: unknown }).jobId)
+    if (large === undefined || large.isShrunk) return false
+    const { run } = large
+    const fact: Fact = { type: 'failed', error: toErrorData(error), retryable: false }
+    const move = run.isCurrent ? decide(run.job, fact, this.#hub.settings.keep) : null
+    if (move === null) return false
+    this.#waiting.unshift(...ends.filter((end) => end !== large), { run, move, isShrunk: true })
+    return true
   }
 
   /** The lease is no longer current. If it has become a hold, that ends with the body. */
@@ -128,7 +157,7 @@ export class Ends {
   #giveUp(what: string, error: unknown): void {
     this.gaveUp = true
     if (isUnavailable(error)) return
-    const text = isAxError(error) ? error.message : String(error)
-    this.#hub.settings.logger.error({ error }, `${what} failed: ${text}`)
+    if (isAxError(error, 'CLOSED')) this.#hub.outage.failed('writing the ends of jobs', error)
+    else complain(this.#hub.settings.logger, `${what} failed`, error)
   }
 }

@@ -12,6 +12,8 @@ import { LIMITS } from '../store/limits.ts'
 import type { Hint, InsertAnswer, InsertGroup, Moved, Store, Told } from '../store/store.ts'
 import { createEmitter, type EventName, publish, type SchedulerEvents } from './events.ts'
 import type { Settings } from './options.ts'
+import { Outage } from './outage.ts'
+import { piecesOf, shareOf, sizeOfJobs, sizeOfMove } from './sizes.ts'
 
 /** How a store that is away is asked again: soon at first, then patiently, and for ever. */
 const PATIENCE = { baseDelay: 50, maxDelay: 1_000, retries: Number.POSITIVE_INFINITY }
@@ -34,10 +36,13 @@ export class Hub {
   onInserting: (groups: readonly InsertGroup[]) => void = () => {}
   /** Taken where a loop could go on from promise to promise: timers and heartbeats need a turn. */
   readonly breath: Breath
+  /** Says that the store refuses, and that it answers again. */
+  readonly outage: Outage
   /** A small group, stored together with those of the same turn. */
   readonly #insertSmall: (group: InsertGroup) => Promise<InsertAnswer>
   readonly #hintListeners = new Set<(hint: Hint) => void>()
   #transitions = 0
+  #hasGivenUp = false
 
   constructor(store: Store, settings: Settings) {
     this.store = store
@@ -45,12 +50,16 @@ export class Hub {
     this.runtime = settings.runtime
     this.emitter = createEmitter(settings.logger)
     this.breath = new Breath(this.runtime)
+    this.outage = new Outage(settings)
     const start = Math.floor(this.runtime.random() * 2 ** 40).toString(36)
     this.holder = `${settings.name}:${start}`
     this.move = coalesce((moves) => this.moveAll(moves), { max: LIMITS.moves })
     this.#insertSmall = coalesce((groups) => this.insertAll(groups), {
       max: LIMITS.batch,
-      weigh: ({ jobs }) => jobs.reduce((sum, job) => sum + 1 + job.deps.length, 0),
+      weigh: ({ jobs }) => {
+        const count = jobs.reduce((sum, job) => sum + 1 + job.deps.length, 0)
+        return shareOf(count, sizeOfJobs(jobs), LIMITS.batch)
+      },
     })
   }
 
@@ -72,12 +81,22 @@ export class Hub {
 
   /** Small groups share a call; a large one is a call of its own. */
   async insert(group: InsertGroup): Promise<InsertAnswer> {
-    if (group.jobs.length <= 100) return this.#insertSmall(group)
+    const isSmall = group.jobs.length <= 100 && sizeOfJobs(group.jobs) < LIMITS.bytes
+    if (isSmall) return this.#insertSmall(group)
     const answers = await this.insertAll([group])
     return answers[0] as InsertAnswer
   }
 
+  /** In as many calls as their size asks for, one after the other. */
   async insertAll(groups: readonly InsertGroup[]): Promise<readonly InsertAnswer[]> {
+    const pieces = piecesOf(groups, ({ jobs }) => sizeOfJobs(jobs), LIMITS.bytes)
+    if (pieces.length <= 1) return this.#insertPiece(groups)
+    const answers: InsertAnswer[] = []
+    for (const piece of pieces) answers.push(...(await this.#insertPiece(piece)))
+    return answers
+  }
+
+  async #insertPiece(groups: readonly InsertGroup[]): Promise<readonly InsertAnswer[]> {
     await this.breath.take()
     const inserting = this.store.insert(groups, this.tell)
     this.onInserting(groups)
@@ -119,8 +138,28 @@ export class Hub {
    * of an outage. Other errors pass through.
    */
   patiently<T>(ask: () => Promise<T>, stop: () => boolean): Promise<T> {
-    const isWorthIt = (error: unknown) => isUnavailable(error) && !stop()
-    return withRetry(ask, { ...PATIENCE, isRetryable: isWorthIt, runtime: this.runtime })
+    const { outage, runtime } = this
+    // Its name among all that is refused.
+    const call = {}
+    let isRefused = false
+    const isRetryable = (error: unknown) => {
+      const isWorthIt = isUnavailable(error) && !this.#hasGivenUp && !stop()
+      if (isWorthIt) outage.refused(call, error)
+      else outage.forget(call)
+      isRefused = isWorthIt
+      return isWorthIt
+    }
+    const again = async () => {
+      const answer = await ask()
+      outage.answered(call)
+      return answer
+    }
+    return withRetry(() => (isRefused ? again() : ask()), { ...PATIENCE, isRetryable, runtime })
+  }
+
+  /** Nobody waits for this process any more: what the store refuses from now on is given up. */
+  giveUp(): void {
+    this.#hasGivenUp = true
   }
 
   /**
@@ -134,8 +173,17 @@ export class Hub {
     return withRetry(ask, { ...BRIEFLY, isRetryable, runtime: this.runtime })
   }
 
-  /** A call touches each id once: a second move of a batch on the same job waits for the first. */
+  /** In as many calls as their size asks for, one after the other. */
   async moveAll(moves: readonly Move[]): Promise<readonly Moved[]> {
+    const pieces = piecesOf(moves, sizeOfMove, LIMITS.bytes)
+    if (pieces.length <= 1) return this.#movePiece(moves)
+    const answers: Moved[] = []
+    for (const piece of pieces) answers.push(...(await this.#movePiece(piece)))
+    return answers
+  }
+
+  /** A call touches each id once: a second move of a batch on the same job waits for the first. */
+  async #movePiece(moves: readonly Move[]): Promise<readonly Moved[]> {
     const ids = new Set(moves.map((move) => move.id))
     if (ids.size === moves.length) return this.heard(await this.store.apply(moves, this.tell))
     const answers = new Array<Moved>(moves.length)

@@ -6,7 +6,7 @@ import { decide } from '../core/machine.ts'
 import { Breath } from '../kit/breath.ts'
 import type { Timer } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
-import { type Hub, isUnavailable } from './hub.ts'
+import type { Hub } from './hub.ts'
 import type { Pulse } from './pulse.ts'
 import type { Fired, Schedules } from './schedules.ts'
 
@@ -60,9 +60,9 @@ export class Keeper {
         this.#again = false
         await this.#turn()
       } while (this.#again && this.#live)
+      this.#hub.outage.answered('housekeeping')
     } catch (error) {
-      const { logger } = this.#hub.settings
-      if (!isUnavailable(error)) logger.error({ error }, `housekeeping failed: ${String(error)}`)
+      this.#hub.outage.failed('housekeeping', error)
       this.#arm(this.#hub.pollMs(), Number.POSITIVE_INFINITY)
     } finally {
       this.#sweeping = false

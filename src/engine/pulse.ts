@@ -3,7 +3,7 @@
 
 import type { Timer } from '../kit/runtime.ts'
 import type { ExtendAnswer } from '../store/store.ts'
-import { type Hub, isUnavailable } from './hub.ts'
+import type { Hub } from './hub.ts'
 import type { Registry } from './registry.ts'
 import { MARGIN, type Run } from './run.ts'
 import type { Worker } from './worker.ts'
@@ -63,8 +63,11 @@ export class Pulse {
     else if (this.#fence === undefined) this.#armFence()
   }
 
-  /** The worker holds nothing and asks for nothing: what is left was never heard of. */
-  async stop(): Promise<void> {
+  /**
+   * The worker holds nothing and asks for nothing: what is left was never heard of. `heard` is
+   * called for each answer of the store.
+   */
+  async stop(heard: () => void = () => {}): Promise<void> {
     if (!this.#live) return
     this.#live = false
     this.#timer?.cancel()
@@ -72,7 +75,7 @@ export class Pulse {
     const { store, holder, settings, runtime } = this.#hub
     if (this.#isRemote) {
       const until = runtime.monotonic() + settings.leaseMs
-      const extend = () => this.#extend()
+      const extend = () => this.#extend().then(heard)
       // The first answer tells how far lease numbers have come, the second call gives back.
       await this.#hub.patiently(extend, () => runtime.monotonic() > until)
       await this.#hub.patiently(extend, () => runtime.monotonic() > until)
@@ -123,10 +126,9 @@ export class Pulse {
     try {
       if (this.#isRemote) await this.announce()
       await this.beat()
+      this.#hub.outage.answered('a heartbeat')
     } catch (error) {
-      if (!isUnavailable(error)) {
-        this.#hub.settings.logger.error({ error }, `a heartbeat failed: ${String(error)}`)
-      }
+      this.#hub.outage.failed('a heartbeat', error)
     }
     if (this.#isRemote || this.#worker.runs.size > 0) this.#arm()
   }

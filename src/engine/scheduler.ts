@@ -18,6 +18,7 @@ import type { JobZombie } from '../core/zombie.ts'
 import type { Runtime } from '../kit/runtime.ts'
 import type { Hint, Store } from '../store/store.ts'
 import { Client, leaseLost } from './client.ts'
+import { leave } from './closing.ts'
 import { checkBatch, checkEdges, checkSource } from './errors.ts'
 import { EVENT_NAMES, type EventName, type SchedulerEvents } from './events.ts'
 import type { HandlePowers } from './handle.ts'
@@ -320,7 +321,8 @@ export abstract class SchedulerBase extends Operator {
   /**
    * Ends this process's work: nothing new starts, what runs gets `drainMs` (default 30 s), then
    * an abort, and goes back to the queue with no attempt used. Pending `result()` calls reject
-   * with CLOSED. Idempotent; asked again with a shorter `drainMs`, it waits no longer than that.
+   * with CLOSED. A store that answers nothing for 5 s is not waited for. Idempotent; asked again
+   * with a shorter `drainMs`, it waits no longer than that.
    */
   async close(options: { readonly drainMs?: Duration } = {}): Promise<void> {
     checkOptions('close', options, ['drainMs'])
@@ -405,15 +407,12 @@ export abstract class SchedulerBase extends Operator {
     this.#client.close()
     this.#setup.close()
     if (this.#setup.isBegun) {
-      await this.#setup.open().catch(() => {})
-      await this.#starting?.catch(() => {})
-      this.#worker.stop()
-      this.#announce()
-      await this.#worker.emptied()
-      await madeUp
-      this.#keeper.stop()
-      await this.#worker.lastWords().catch(() => {})
-      await this.#pulse.stop().catch(() => {})
+      await leave({
+        ...{ hub: this.#hub, setup: this.#setup, worker: this.#worker, madeUp },
+        ...{ keeper: this.#keeper, pulse: this.#pulse },
+        started: async () => this.#starting,
+        announce: () => this.#announce(),
+      })
       await this.#warnOfLoss()
       await this.#setup.unwatch().catch(() => {})
       this.#hub.hint(NOTHING_NEW)

@@ -9,6 +9,7 @@ import type { Runtime } from '../kit/runtime.ts'
 import { LIMITS } from '../store/limits.ts'
 import type { Client } from './client.ts'
 import type { Intake } from './intake.ts'
+import { piecesOf, shareOf, sizeOfJob } from './sizes.ts'
 
 export type JobSource = Iterable<JobInput> | AsyncIterable<JobInput>
 
@@ -42,7 +43,7 @@ export async function addAll(
   const storeBatch = async () => {
     await open()
     const jobs = await intake.prepareAll(batch, from)
-    for (const piece of piecesOf(jobs)) {
+    for (const piece of piecesOf(jobs, weigh, LIMITS.edges)) {
       added += await client.insertSome(piece, from, note)
       from += piece.length
     }
@@ -66,17 +67,7 @@ function withStored(error: unknown, stored: number): unknown {
   return new AxError(error.code, error.message + text, { ...error, ...cause, stored })
 }
 
-/** What one call takes: as many dependencies as one insertion can link. */
-function piecesOf(jobs: readonly NewJob[]): readonly (readonly NewJob[])[] {
-  const pieces: NewJob[][] = []
-  let edges = Number.POSITIVE_INFINITY
-  for (const job of jobs) {
-    edges += job.deps.length
-    if (edges > LIMITS.edges) {
-      edges = job.deps.length
-      pieces.push([])
-    }
-    pieces.at(-1)?.push(job)
-  }
-  return pieces
+/** What a job takes of a call: dependencies, of which there may be so many, or bytes. */
+function weigh(job: NewJob): number {
+  return shareOf(job.deps.length, sizeOfJob(job), LIMITS.edges)
 }

@@ -1,7 +1,7 @@
 // Owns waiting for results: who waits for which job, and telling them once it has ended.
 // May never depend on a hint: where hints may get lost, it looks for itself.
 
-import { AxError } from '../core/errors.ts'
+import { AxError, isAxError } from '../core/errors.ts'
 import { hasEnded, type StoredJob } from '../core/job.ts'
 import { toError } from '../core/values.ts'
 import { storedValue } from '../core/view.ts'
@@ -10,7 +10,7 @@ import type { Waiter } from '../kit/nested/graph.ts'
 import type { Timer } from '../kit/runtime.ts'
 import { Signals } from '../kit/signals.ts'
 import { LIMITS } from '../store/limits.ts'
-import { closedError, type Hub, isUnavailable } from './hub.ts'
+import { closedError, type Hub } from './hub.ts'
 
 /** One who waits for the end of a job, with a promise of its own. */
 export interface ResultWait extends Waiter {
@@ -88,9 +88,13 @@ export class Waiters {
   close(): void {
     this.#closed = true
     this.#poll?.cancel()
-    for (const id of [...this.#waiting.keys()]) {
-      this.#settle(id, (waiter) => waiter.reject(closedError(this.#hub.settings.name)))
-    }
+    this.#end(closedError(this.#hub.settings.name))
+  }
+
+  /** Whoever waits, waits in vain. */
+  #end(error: unknown): void {
+    this.#toRead.clear()
+    for (const id of [...this.#waiting.keys()]) this.#settle(id, (waiter) => waiter.reject(error))
   }
 
   #forget(waiter: ResultWait): void {
@@ -117,13 +121,18 @@ export class Waiters {
       for (const id of ids) this.#toRead.delete(id)
       try {
         const jobs = await this.#hub.store.get(ids)
+        this.#hub.outage.answered('waiting for results')
         ids.forEach((id, index) => {
           this.#consider(id, jobs[index] ?? null)
         })
       } catch (error) {
-        if (!isUnavailable(error)) this.#hub.settings.logger.error({ error }, String(error))
-        for (const id of ids) this.#toRead.add(id)
-        await this.#hub.sleep(100)
+        // Nobody opens a store for those who wait: they are told, and nobody else.
+        if (isAxError(error, 'CLOSED')) this.#end(error)
+        else {
+          this.#hub.outage.failed('waiting for results', error)
+          for (const id of ids) this.#toRead.add(id)
+          await this.#hub.sleep(100)
+        }
       }
     }
     this.#reading = false

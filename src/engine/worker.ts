@@ -119,6 +119,19 @@ export class Worker {
     return this.runs.size > 0 || this.#filling
   }
 
+  /** Whether a body runs that counts, or one is asked whether an earlier one has taken effect. */
+  get hasBodies(): boolean {
+    for (const run of this.runs.values()) {
+      if ((run.begun || run.asking) && !run.settled && !run.left) return true
+    }
+    return false
+  }
+
+  /** How many ends were given up that are to be written once more. */
+  get unwritten(): number {
+    return this.#ends.unwritten
+  }
+
   /** Resolves when this process holds nothing. */
   async emptied(): Promise<void> {
     if (!this.isBusy) return
@@ -196,7 +209,7 @@ export class Worker {
         if (this.#state === 'live') await this.turn(() => this.#take())
       } while (this.#again && this.#state === 'live')
     } catch (error) {
-      if (!isUnavailable(error)) complain(this.#hub.settings.logger, 'taking jobs failed', error)
+      this.#hub.outage.failed('taking jobs', error)
       this.#wakeIn(this.#hub.pollMs())
     } finally {
       this.#filling = false
@@ -213,6 +226,7 @@ export class Worker {
     const askedAt = runtime.monotonic()
     const ask = { holder, leaseMs, max, types: this.#registry.served }
     const { jobs, nextAt } = this.#hub.heard(await store.lease(ask, this.#hub.tell))
+    this.#hub.outage.answered('taking jobs')
     // Here, and not before: ends and the lease that is asked for beside them share a transaction.
     await this.#hub.breath.take()
     this.#acceptAll(jobs, askedAt + leaseMs)

@@ -14,6 +14,8 @@ export const LIMITS = {
   memoryOutcomes: 100_000,
   /** Jobs granted by one `lease`, moved by one `apply`, returned by one `overdue`. */
   moves: 1_000,
+  /** Of payloads and results in one call that can be parted: a server takes 512 MB at most. */
+  bytes: 16_000_000,
   /** Jobs on one page of a listing: a page is read while others wait. */
   page: 500,
   /** Log entries on one page. */

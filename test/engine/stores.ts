@@ -23,7 +23,7 @@ export const ON_EVERY_STORE: readonly (readonly string[])[] = [
   ['admission', 'breaker', 'budget', 'cancel', 'confirm', 'confirm-late', 'deps', 'events'],
   ['flows', 'heartbeats', 'idle', 'keys', 'leases', 'make-up', 'nested', 'operator', 'outage'],
   ['pools', 'preempt', 'reasons', 'revive', 'room', 'schedules', 'settings', 'views'],
-  ['retries', 'run', 'stalls', 'stop', 'submit', 'timeouts', 'zombies'],
+  ['away', 'retries', 'run', 'stalls', 'stop', 'submit', 'timeouts', 'zombies'],
 ]
 
 /** Time is virtual here, and so may the disk be: five hundred files take as long as a test. */

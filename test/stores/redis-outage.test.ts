@@ -167,6 +167,30 @@ describeOnRedis('a server that was away', () => {
     await client.quit()
   })
 
+  it('is spoken of once by a worker, in its own words, and again when it is back', async () => {
+    const server = await startRedis()
+    const said: string[] = []
+    const speak = (_: object, text = '') => {
+      said.push(text)
+    }
+    const rights = ['SETUSER', 'worker', 'on', '>pw', '~*', '&*', '+@all']
+    await ask(server.url, 'ACL', ...rights)
+    const store = storeOn(server.url.replace('//', '//worker:pw@'))
+    const logger = { info: () => {}, warn: speak, error: speak }
+    const worker = schedulerOn(store, { name: 'w', logger })
+    worker.define('t', { timeout: '1m' }, () => {})
+    await worker.start()
+    await ask(server.url, 'ACL', 'SETUSER', 'worker', '-@scripting')
+    await until('it has said so', async () => said.length > 0)
+    await new Promise((resolve) => setTimeout(resolve, 2_500))
+    await ask(server.url, 'ACL', ...rights)
+    await until('it has said that too', async () => said.length > 1)
+    expect(said).toEqual([
+      expect.stringMatching(/^The store refuses what 'w' asks of it.*NOPERM/),
+      expect.stringMatching(/^The store answers 'w' again, after \d+ ms\.$/),
+    ])
+  })
+
   it('is not waited for on a connection that is dead and does not say so', async () => {
     const server = await startRedis()
     const proxy = await startProxy(server.url)

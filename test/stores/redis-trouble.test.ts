@@ -255,8 +255,12 @@ describeOnRedis('a server with a password', () => {
       expect(JSON.stringify(refused) + String(refused)).not.toMatch(/se(\/|%)?cret@/)
     })
 
-    it('refuse a client that would send calls under other names', () => {
-      for (const option of [{ enableAutoPipelining: true }, { keyPrefix: 'a:' }]) {
+    it('refuse a client that would send calls under other names, or none before it is ready', () => {
+      for (const option of [
+        { enableAutoPipelining: true },
+        { enableOfflineQueue: false },
+        { keyPrefix: 'a:' },
+      ]) {
         const given = new Redis({ ...option, lazyConnect: true })
         expect(errorIn(() => redisStore(given))).toMatchObject({ code: 'INVALID_OPTION' })
         given.disconnect()

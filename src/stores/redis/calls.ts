@@ -12,6 +12,8 @@ interface Call {
   readonly reject: (error: unknown) => void
 }
 
+type Within = (load: Promise<boolean>) => Promise<boolean>
+
 /** Calls that go together have no more bytes than this: the server does nothing else meanwhile. */
 const MOST_TOGETHER = 1 << 20
 
@@ -22,11 +24,14 @@ const MOST_TOGETHER = 1 << 20
  */
 export class Calls {
   readonly #keys: readonly string[]
+  readonly #within: Within
   #areScripts = false
   #waiting: Call[] = []
 
-  constructor(keys: readonly string[]) {
+  /** `within`: what is asked of the nodes of a cluster themselves has an end, too. */
+  constructor(keys: readonly string[], within: Within) {
     this.#keys = keys
+    this.#within = within
   }
 
   /**
@@ -89,7 +94,7 @@ export class Calls {
       if (isRefused(error)) return undefined
       if (!/Function not found/i.test(String(error))) throw error
     }
-    return (await load(client)) ? call() : undefined
+    return (await this.#within(load(client))) ? call() : undefined
   }
 
   async #asScript(client: RedisClient, { name, ask }: Call): Promise<Buffer> {

@@ -4,12 +4,14 @@
 import { AxError } from '../../core/errors.ts'
 import type { Terms } from '../../core/job.ts'
 import { Calls } from './calls.ts'
-import { connect, type RedisClient } from './driver.ts'
+import { type After, hasLimit, within } from './deadline.ts'
+import { answerMs, connect, databaseOf, type RedisClient, refuseDatabase } from './driver.ts'
 import { termsIn } from './heads.ts'
+import { explained, type News, newsOf, saysNoDatabase } from './news.ts'
 import { type Packable, pack } from './pack.ts'
 import { keyOf, nowhereOf, stateKeyOf, VERSION } from './schema.ts'
 import type { ScriptName } from './statements.ts'
-import { told, writtenByLater } from './trouble.ts'
+import { isOfServer, told, writtenByLater } from './trouble.ts'
 
 /** A pool and a type: which line they are never changes. */
 export interface Line {
@@ -19,6 +21,9 @@ export interface Line {
 
 /** Lines and terms that a process keeps in mind; beyond it all are learnt anew. */
 const MOST_KNOWN = 10_000
+
+/** So long an end in good order may take. */
+const CLOSE_MS = 2_000
 
 /** After each write, so many replicas have to have it before the call is answered. */
 export interface Waiting {
@@ -36,45 +41,85 @@ export class Connection {
   readonly #given: RedisClient | string
   readonly #waiting: Waiting
   readonly #calls: Calls
+  readonly #after: After
   #client: Promise<RedisClient> | undefined
   #isChecked = false
   /** Why there was no connection at last, until a call is answered. */
-  #broken: unknown
+  #news: News = { error: undefined, elsewhere: undefined }
 
-  constructor(given: RedisClient | string, address: string, prefix: string, waiting: Waiting) {
+  constructor(
+    given: RedisClient | string,
+    address: string,
+    prefix: string,
+    waiting: Waiting,
+    after: After,
+  ) {
     this.#given = given
+    this.#after = after
     this.address = address
     this.prefix = prefix
-    this.#calls = new Calls([stateKeyOf(prefix), nowhereOf(prefix)])
+    this.#calls = new Calls([stateKeyOf(prefix), nowhereOf(prefix)], (load) => this.within(load))
     this.#waiting = waiting
   }
 
   client(): Promise<RedisClient> {
-    if (typeof this.#given !== 'string') return Promise.resolve(this.#given)
-    this.#client ??= this.#connect(this.#given)
+    this.#client ??= this.#connect(this.#given).catch((error: unknown) => {
+      this.#client = undefined
+      throw told(this.#explained(error), this.address, false)
+    })
     return this.#client
   }
 
-  async #connect(url: string): Promise<RedisClient> {
-    const { replicas, aof, ms } = this.#waiting
-    const note = (error: unknown) => {
-      this.#broken = error
-    }
+  /** The library goes on in database 0 where the server does not have the one that was named. */
+  async #connect(given: RedisClient | string): Promise<RedisClient> {
+    const isUrl = typeof given === 'string'
+    const client = isUrl ? await connect(given, this.#waitMs) : given
+    this.#news = newsOf(client)
+    if (isUrl) client.on('error', (error) => saysNoDatabase(error) && client.disconnect(true))
+    const database = databaseOf(client)
+    if (database > 0) await this.#select(client, database, isUrl)
+    return isUrl ? client : this.#limited(client)
+  }
+
+  async #select(client: RedisClient, database: number, isUrl: boolean): Promise<void> {
     try {
-      return await connect(url, note, replicas + aof > 0 ? ms : 0)
+      await this.within(client.callBuffer('select', database))
     } catch (error) {
-      this.#client = undefined
-      throw told(this.#explained(error), this.address, false)
+      if (isUrl) client.disconnect()
+      if (saysNoDatabase(this.#explained(error))) refuseDatabase(isUrl, database)
+      throw error
     }
   }
 
-  /** Ends our own connection; one that was handed in goes on. */
+  /** A client that was handed in may wait for ever, or go on in a database that was not named. */
+  #limited(given: RedisClient): RedisClient {
+    const callBuffer: RedisClient['callBuffer'] = async (command, ...words) => {
+      if (this.#news.elsewhere !== undefined) throw this.#news.elsewhere
+      const answer = given.callBuffer(command, ...words)
+      return hasLimit(given) ? answer : this.within(answer)
+    }
+    return Object.create(given, { callBuffer: { value: callBuffer } }) as RedisClient
+  }
+
+  /** What a client answers, or an error if it does not within 30 s. */
+  within<T>(answer: Promise<T>): Promise<T> {
+    return within(this.#after, answerMs(this.#waitMs), answer)
+  }
+
+  get #waitMs(): number {
+    const { replicas, aof, ms } = this.#waiting
+    return replicas + aof > 0 ? ms : 0
+  }
+
+  /** Ends our own connection; one that was handed in goes on. A server that is silent is left. */
   async close(): Promise<void> {
     const client = this.#client
     this.#client = undefined
-    if (client === undefined) return
-    const mine = await client.catch(() => undefined)
-    await mine?.quit().catch(() => mine.disconnect())
+    if (client === undefined || typeof this.#given !== 'string') return
+    const quit = client.then((mine) => mine.quit())
+    await within(this.#after, CLOSE_MS, quit).catch(() => {
+      client.then((mine) => mine.disconnect()).catch(() => {})
+    })
   }
 
   /** One call: one argument, one answer. */
@@ -84,7 +129,7 @@ export class Connection {
     if (!this.#isChecked) await this.#checkPolicy(client)
     try {
       const answer = await this.#calls.send(client, name, packed)
-      this.#broken = undefined
+      this.#news.error = undefined
       return answer
     } catch (failure) {
       const error = this.#explained(failure)
@@ -97,7 +142,12 @@ export class Connection {
 
   /** A server that evicts any key would lose jobs without a word. Who may not ask goes on. */
   async #checkPolicy(client: RedisClient): Promise<void> {
-    const text = await client.callBuffer('info', 'memory').then(String, () => undefined)
+    const text = await client.callBuffer('info', 'memory').then(String, (failure) => {
+      if (isOfServer(failure)) return undefined
+      const error = this.#explained(failure)
+      this.#giveUp(client, error)
+      throw told(error, this.address, false)
+    })
     if (text === undefined) return
     const [, policy] = /^maxmemory_policy:(allkeys-\S+)/m.exec(text) ?? []
     if (policy !== undefined && !/^maxmemory:0\b/m.test(text)) throw evicts(this.address, policy)
@@ -106,7 +156,7 @@ export class Connection {
 
   /** To a call between two tries, the library only says that there is no connection. */
   #explained(error: unknown): unknown {
-    return String(error).includes('max retries per request') ? (this.#broken ?? error) : error
+    return explained(error, this.#news)
   }
 
   /** A connection that has not answered in time may be dead, and nobody would say so: a new one. */
@@ -127,7 +177,7 @@ export class Connection {
     const client = await this.client()
     const answer = await client.callBuffer(command, ...wanted, ms).catch((error: unknown) => {
       if (/unknown command/i.test(String(error))) throw tooOld(this.address)
-      throw told(error, this.address, false)
+      throw told(this.#explained(error), this.address, false)
     })
     const counts = (Array.isArray(answer) ? answer : [answer]).map(Number)
     if (wanted.every((count, at) => (counts[at] ?? 0) >= count)) return
@@ -176,7 +226,7 @@ export class Connection {
     const client = await this.client()
     const key = keyOf(this.prefix, 'terms')
     const found = (await client.callBuffer('HMGET', key, ...numbers).catch((error: unknown) => {
-      throw told(error, this.address, false)
+      throw told(this.#explained(error), this.address, false)
     })) as (Buffer | null)[]
     if (this.#terms.size >= MOST_KNOWN) this.#terms.clear()
     for (const [at, number] of numbers.entries()) {

@@ -9,10 +9,15 @@ export interface RedisClient {
   /** Whether it is one of a cluster. */
   readonly isCluster?: boolean
   readonly options?: {
+    readonly commandTimeout?: number | undefined
+    readonly db?: number | undefined
     readonly enableAutoPipelining?: boolean | undefined
+    readonly enableOfflineQueue?: boolean | undefined
     readonly keyPrefix?: string | undefined
     readonly redisOptions?: { readonly keyPrefix?: string | undefined } | undefined
   }
+  /** Of one that has connected: the database that it is in, as it thinks. */
+  readonly condition?: { readonly select?: number | undefined } | null | undefined
   callBuffer(command: string, ...args: (string | number | Buffer)[]): Promise<unknown>
   duplicate(): RedisClient
   /** Of a cluster: a client for each node. */
@@ -30,7 +35,12 @@ const LATER_MS = 1_000
 
 /** A server that cannot be reached, or that has not answered: after so long it is an outage. */
 const CONNECT_MS = 5_000
-const ANSWER_MS = 30_000
+export const ANSWER_MS = 30_000
+
+/** How long an answer may take, where the longest call takes so long by itself. */
+export function answerMs(waitMs: number): number {
+  return Math.max(ANSWER_MS, waitMs + CONNECT_MS)
+}
 
 /**
  * How a client of our own is set. A call that was under way when the connection broke is never
@@ -40,40 +50,35 @@ const OPTIONS = {
   lazyConnect: true,
   maxRetriesPerRequest: 0,
   autoResendUnfulfilledCommands: false,
+  enableOfflineQueue: true,
+  enableAutoPipelining: false,
   connectTimeout: CONNECT_MS,
   retryStrategy: (times: number) => Math.min(SOON_MS * 2 ** Math.min(times, 10), LATER_MS),
 } as const
 
-type Constructor = new (url: string, options: object) => RedisClient
+/** What is said first wins: texts that a URL brings along change none of it. */
+type Constructor = new (options: object, url: string) => RedisClient
 
 /**
- * A client for a URL. It connects with the first call. `onError`: why there is no connection.
- * `waitMs`: how long the longest call may take by itself.
+ * A client for a URL. It connects with the first call. `waitMs`: how long the longest call may take
+ * by itself. Every call is told of an outage itself: somebody has to listen to its errors.
  */
-export async function connect(
-  url: string,
-  onError: (error: unknown) => void,
-  waitMs: number,
-): Promise<RedisClient> {
+export async function connect(url: string, waitMs: number): Promise<RedisClient> {
   const Redis = await load()
-  const commandTimeout = Math.max(ANSWER_MS, waitMs + CONNECT_MS)
-  const client = new Redis(url, { ...OPTIONS, commandTimeout })
-  // Every call is told of an outage itself; without a listener the process would be told, too.
-  client.on('error', onError)
-  const database = Number(new URL(url).pathname.slice(1))
-  if (database > 0) await select(client, database)
-  return client
+  return new Redis({ ...OPTIONS, commandTimeout: answerMs(waitMs) }, url)
 }
 
-/** The library goes on in database 0 where the server does not have the one that was named. */
-async function select(client: RedisClient, database: number): Promise<void> {
-  try {
-    await client.callBuffer('select', database)
-  } catch (error) {
-    client.disconnect()
-    if (!/DB index|invalid DB/i.test(String(error))) throw error
-    refuseValue('url', `/${database}`, 'a database that the server has: it says that it has not')
-  }
+/** The database that a client names; 0 is there always. */
+export function databaseOf({ isCluster, condition, options }: RedisClient): number {
+  return isCluster === true ? 0 : (condition?.select ?? options?.db ?? 0)
+}
+
+/** That a server does not have the database, as an error that names the option. */
+export function refuseDatabase(isUrl: boolean, database: number): never {
+  const expected = 'a database that the server has: it says that it has not'
+  return isUrl
+    ? refuseValue('url', `/${database}`, expected)
+    : refuseValue('client', `db ${database}`, expected)
 }
 
 async function load(): Promise<Constructor> {

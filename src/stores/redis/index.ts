@@ -33,7 +33,10 @@ export interface RedisOptions {
   readonly waitMs?: number
   /** The store's clock, epoch milliseconds. Default: the server's. For tests. */
   readonly now?: () => number
-  /** Randomness, for the name of this process among others. Default: Node's. For tests. */
+  /**
+   * Randomness, for the name of this process among others, and timers, for calls that are not
+   * answered. Default: Node's. For tests.
+   */
   readonly runtime?: Runtime
 }
 
@@ -55,7 +58,8 @@ const MAX_WAIT_MS = 60_000
  * A client that is handed in is used and never closed, one of a cluster as well; give it
  * `maxRetriesPerRequest: 0`, and one of a cluster `retryDelayOnFailover: 0` and the former within
  * `redisOptions`, so that no call is sent twice when the connection breaks: what was done by the
- * first one would answer `stale` to the second. Give either a `socketTimeout`: without one, a
+ * first one would answer `stale` to the second. Its calls end after 30 s with `STORE_UNAVAILABLE`
+ * unless it limits them itself (`commandTimeout`). Give either a `socketTimeout`: without one, a
  * connection that is dead and does not say so is not given up.
  *
  * While the slot of a prefix moves from node to node, a client of a cluster asks again, and in the
@@ -85,6 +89,7 @@ export function redisStore(urlOrClient: string | RedisClient, options: RedisOpti
     waiting: { replicas: waitReplicas, aof: waitAof, ms: waitMs },
     now,
     me: runtime.random().toString(36).slice(2),
+    after: (ms, run) => runtime.after(ms, run),
   })
 }
 
@@ -108,6 +113,14 @@ function checkServer(given: unknown): string | RedisClient {
   if (options?.enableAutoPipelining === true) {
     refuseValue('client', 'enableAutoPipelining', 'a client without enableAutoPipelining')
   }
+  // The client that listens would be asked before it is connected, and never listen.
+  if (options?.enableOfflineQueue === false) {
+    refuseValue(
+      'client',
+      'enableOfflineQueue: false',
+      'a client that keeps calls until it is ready',
+    )
+  }
   // The channel of hints would have another name than the one that is listened to.
   if ((options?.keyPrefix ?? options?.redisOptions?.keyPrefix ?? '') !== '') {
     refuseValue('client', 'keyPrefix', 'a client without keyPrefix: ax has a prefix of its own')
@@ -121,7 +134,9 @@ function isUsable(given: string): boolean {
     const { protocol, pathname, username, password, searchParams } = new URL(given)
     decodeURIComponent(username + password)
     const isRedis = protocol === 'redis:' || protocol === 'rediss:'
-    return isRedis && /^\/?\d*$/.test(pathname) && !searchParams.has('keyPrefix')
+    const [path, query] = [pathname.replace(/^\//, ''), searchParams.get('db')]
+    const database = query === null || path === '' || path === query ? (query ?? path) : 'two'
+    return isRedis && /^\d*$/.test(database) && !searchParams.has('keyPrefix')
   } catch {
     return false
   }

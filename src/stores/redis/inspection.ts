@@ -15,12 +15,15 @@ export interface Page {
   readonly at: string
 }
 
+type Part = 'missing' | 'waiting' | 'keys' | 'jobs' | 'schedules' | 'counts'
+
 /** How the parts are asked for. */
 export interface Looking {
-  page(part: 'waiting' | 'keys' | 'jobs' | 'counts', cursor: string): Promise<Page>
+  page(part: Part, cursor: string): Promise<Page>
   expired(): Promise<readonly StoredJob[]>
   ageing(): Promise<Ageing | null>
-  lineOf(line: number): Line
+  /** Undefined for a line that there is not. */
+  lineOf(line: number): Line | undefined
 }
 
 type Waiting = readonly [id: string, open: readonly (readonly [dep: string, isGhost: boolean])[]]
@@ -32,6 +35,9 @@ type Jobs = readonly [faults: readonly string[], counts: Counts, weights: Counts
 const TRIES = 3
 
 export async function inspect(looking: Looking): Promise<Inspection> {
+  const { found: missing } = await looking.page('missing', '0')
+  const damage = missing as readonly string[]
+  if (damage.length > 0) return { ghosts: [], cycles: [], orphanedKeys: [], expired: [], damage }
   const waiting = await all<Waiting>(looking, 'waiting')
   const orphans = await all<Orphan>(looking, 'keys')
   return {
@@ -83,9 +89,11 @@ async function damageOf(looking: Looking): Promise<readonly string[]> {
       isStill = page.at === counted.at
     }
     if (!isStill) continue
+    const { found: schedules } = await looking.page('schedules', '0')
     const [tally, weigh] = counted.found as readonly (readonly string[])[]
     return [
       ...faults,
+      ...(schedules as readonly string[]),
       ...miscounts(pairsOf(tally), counts, looking),
       ...misweighed(pairsOf(weigh), weights, await looking.ageing()),
     ]
@@ -110,8 +118,9 @@ function miscounts(
 ): string[] {
   return differing(kept, found).map((name) => {
     const [line, number] = name.split(':').map(Number) as [number, number]
-    const { pool, type } = looking.lineOf(line)
-    const what = `jobs of type ${type} in pool ${pool} are counted as ${STATUSES[number - 1]}`
+    const named = looking.lineOf(line)
+    const of = named === undefined ? `line ${line}` : `type ${named.type} in pool ${named.pool}`
+    const what = `jobs of ${of} are counted as ${STATUSES[number - 1]}`
     return `${kept.get(name) ?? 0} ${what}: there are ${found.get(name) ?? 0}`
   })
 }

@@ -2,7 +2,7 @@
 // May never answer what the server has not said, or hold a rule: those are in the scripts.
 
 import { AxError } from '../../core/errors.ts'
-import type { JobEvent, Move, StoredJob } from '../../core/job.ts'
+import type { JobEvent, Move, NewJob, StoredJob } from '../../core/job.ts'
 import { LIMITS } from '../../store/limits.ts'
 import type {
   Change,
@@ -31,9 +31,11 @@ import {
   replaceAsk,
 } from './asking.ts'
 import { Connection, type Waiting } from './connection.ts'
+import type { After } from './deadline.ts'
 import type { RedisClient } from './driver.ts'
 import { readPage, readTold } from './events.ts'
 import { readCounted, readSettings, readStanding, readWorkers } from './figures.ts'
+import { checkFits, type Load } from './fit.ts'
 import { Heads } from './heads.ts'
 import { Held } from './held.ts'
 import { inspect } from './inspection.ts'
@@ -51,6 +53,7 @@ export interface Settings {
   readonly now: (() => number) | undefined
   /** By which this process knows its own hints. */
   readonly me: string
+  readonly after: After
 }
 
 /** What every answer begins with, and what is left of it. */
@@ -78,9 +81,9 @@ export class RedisStore implements Store {
   #isClosed = false
 
   constructor(given: RedisClient | string, settings: Settings) {
-    const { address, prefix, waiting, me } = settings
+    const { address, prefix, waiting, me, after } = settings
     this.#settings = settings
-    this.#connection = new Connection(given, address, prefix, waiting)
+    this.#connection = new Connection(given, address, prefix, waiting, after)
     this.#watch = new Watch(this.#connection, me)
   }
 
@@ -88,6 +91,10 @@ export class RedisStore implements Store {
     groups: readonly InsertGroup[],
     tell: boolean,
   ): Promise<Told<readonly InsertAnswer[]>> {
+    checkFits(
+      'payload',
+      groups.flatMap(({ jobs }) => jobs.map(loadOfJob)),
+    )
     const ask = insertAsk(groups, (terms) => this.#connection.packTerms(terms))
     return this.#write('insert', tell, ask, (reader, sharing) => {
       return readInserted(reader, sharing, groups)
@@ -95,6 +102,7 @@ export class RedisStore implements Store {
   }
 
   async replace(group: ReplaceGroup, tell: boolean): Promise<Told<InsertAnswer>> {
+    checkFits('payload', group.jobs.map(loadOfJob))
     const ask = replaceAsk(group, (terms) => this.#connection.packTerms(terms))
     return this.#write('replace', tell, ask, (reader, sharing) => {
       return readInserted(reader, sharing, [group])[0] as InsertAnswer
@@ -113,6 +121,7 @@ export class RedisStore implements Store {
   }
 
   async apply(moves: readonly Move[], tell: boolean) {
+    checkFits('result', moves.map(loadOfMove))
     const mine = moves.map(({ id }) => this.#held.get(id))
     const told = await this.#write('apply', tell, movesAsk(moves, mine), (reader, sharing) => {
       return readMoved(reader, sharing, mine)
@@ -200,7 +209,7 @@ export class RedisStore implements Store {
           return readJobs(reader, sharing)
         }),
       ageing: async () => (await this.settings()).ageing,
-      lineOf: (line) => this.#connection.lineOf(line),
+      lineOf: (line) => this.#connection.lines.get(line),
     })
   }
 
@@ -301,4 +310,12 @@ export class RedisStore implements Store {
     }
     return { value: read(reader, sharing, now), events, hint, now }
   }
+}
+
+function loadOfJob({ id, payload }: NewJob): Load {
+  return { id, text: payload }
+}
+
+function loadOfMove({ id, result }: Move): Load {
+  return { id, text: result }
 }

@@ -2,10 +2,15 @@
 // May never show a password, or say that a call has not happened when that is not known.
 
 import { AxError, isAxError } from '../../core/errors.ts'
+import { saysNoDatabase } from './news.ts'
 
 const ON_ITS_WAY =
   'the slot of this prefix is on its way to another node of the cluster. Ask again when it has ' +
   'arrived.'
+
+const ELSEWHERE =
+  'the server has no database of the number that was named, and nothing is written to another ' +
+  'one. Name one that it has, or let it have more (databases)'
 
 /** By the first word of what the server says: what to do, and whether asking again may help. */
 const SAID: Readonly<Record<string, readonly [remedy: string, retryable: boolean]>> = {
@@ -72,6 +77,7 @@ export function told(error: unknown, address: string, unknownOutcome: boolean): 
   // The library's own error holds the whole call, with all payloads.
   const cause = new Error(text)
   if (TO_AND_FRO.test(text)) return unavailable(address, ON_ITS_WAY, true, cause)
+  if (saysNoDatabase(text)) return unavailable(address, `${ELSEWHERE} (${text})`, false, cause)
   const [, begin] = NO_REDIS.exec(text) ?? []
   if (begin !== undefined) return unavailable(address, noRedis(begin), false, cause)
   const outcome = unknownOutcome ? ' It is not known whether the call has happened.' : ''
@@ -94,7 +100,7 @@ function noRedis(begin: string): string {
 }
 
 /** What the server has answered, and not what became of the connection. */
-function isOfServer(error: unknown): boolean {
+export function isOfServer(error: unknown): boolean {
   return error instanceof Error && error.name === 'ReplyError'
 }
 

@@ -4,6 +4,7 @@
 import type { Hint } from '../../store/store.ts'
 import type { Connection } from './connection.ts'
 import type { RedisClient } from './driver.ts'
+import { explained, newsOf } from './news.ts'
 import { Reader } from './pack.ts'
 import { keyOf } from './schema.ts'
 import { told } from './trouble.ts'
@@ -53,6 +54,8 @@ export class Watch {
   readonly #me: string
   readonly #listeners = new Set<Listener>()
   #subscriber: Promise<RedisClient> | undefined
+  /** The client that listens, or is about to. */
+  #client: RedisClient | undefined
 
   constructor(connection: Connection, me: string) {
     this.#connection = connection
@@ -84,27 +87,30 @@ export class Watch {
     this.#listeners.clear()
     const subscriber = this.#subscriber
     this.#subscriber = undefined
-    if (subscriber === undefined) return
-    const mine = await subscriber.catch(() => undefined)
-    mine?.disconnect()
+    // At once, also while it waits for the server: then it is told that it waits no more.
+    if (this.#client === undefined) subscriber?.then((late) => late.disconnect()).catch(() => {})
+    else this.#client.disconnect()
+    this.#client = undefined
   }
 
   /** A connection of its own: one that listens can do nothing else. */
   async #subscribe(): Promise<RedisClient> {
     const client = (await this.#connection.client()).duplicate()
-    client.on('error', () => {})
+    const news = newsOf(client)
+    this.#client = client
     try {
       client.on('messageBuffer', (_channel: unknown, message: unknown) => {
         const bytes = message as Buffer
         if (callerIn(bytes) !== this.#me) this.tell(readHint(bytes))
       })
-      await client.subscribe(keyOf(this.#connection.prefix, 'hint'))
+      await this.#connection.within(client.subscribe(keyOf(this.#connection.prefix, 'hint')))
       subscribed(client)
       // From here on, whenever it is ready it has been away.
       client.on('ready', () => this.tell(ANYTHING))
     } catch (error) {
       client.disconnect()
-      throw error
+      this.#client = undefined
+      throw explained(error, news)
     }
     return client
   }
