@@ -22,7 +22,7 @@ local function isIn(name, field)
 end
 
 -- Whole keys that are gone, without which no look at a job comes to an end.
-function parts.missing()
+function Parts.missing()
   local faults, jobs = {}, 0
   local tally = call('HGETALL', P .. 'tally')
   for at = 2, #tally, 2 do jobs = jobs + tonumber(tally[at]) end
@@ -201,7 +201,7 @@ function Parts.jobs(cursor)
 end
 
 -- Schedules of which the instant and the row do not agree.
-function parts.schedules()
+function Parts.schedules()
   local faults, names = {}, {}
   local rows = call('HGETALL', P .. 'schedule')
   for at = 1, #rows, 2 do
