@@ -25,7 +25,8 @@ export function assemble({ header, pieces, calls }: Assembly): string {
   const shared = new Set(rules.flatMap((piece) => sharedOf(piece, parsed)))
   for (const name of shared) checkOnce(name, rules)
   const steps = Array.from(calls, ([name, list]) => {
-    return `${name} = { ${list.map((each) => `begins.${each}`).join(', ')} },`
+    const of = (table: string) => list.map((each) => `${table}.${each}`).join(', ')
+    return `${name} = { begins = { ${of('begins')} }, ends = { ${of('ends')} } },`
   })
   return [
     header,
@@ -47,11 +48,11 @@ const RUN = `return function(name, keys, argv)
 KEYS, ARGV = keys, argv
 local answer
 local steps = calls[name]
-for at = 1, #steps do
-answer = steps[at]()
+for _, begin in ipairs(steps.begins) do
+answer = begin()
 if answer ~= nil then break end
 end
-for at = 1, #ends do ends[at]() end
+for _, over in ipairs(steps.ends) do over() end
 KEYS, ARGV = nil, nil
 return answer
 end`
@@ -123,15 +124,9 @@ function blockOf(piece: Piece, shared: ReadonlySet<string>): string {
   const lines = ['do']
   if (own.size > 0) lines.push(`local ${[...own].join(', ')}`)
   lines.push(...piece.once.map(({ text }) => text.replace(/^local /, '')))
-  if (piece.each.length > 0) {
-    lines.push(`begins.${piece.name} = function()`, ...piece.each.map(begun), 'end')
-  } else {
-    lines.push(`begins.${piece.name} = function() end`)
-  }
-  if (state.length > 0) {
-    lines.push(`ends[#ends + 1] = function() ${state.join(', ')} = nil end`)
-  }
-  lines.push('end')
+  lines.push(`begins.${piece.name} = function()`, ...piece.each.map(begun), 'end')
+  const over = state.length > 0 ? `${state.join(', ')} = nil` : ''
+  lines.push(`ends.${piece.name} = function() ${over} end`, 'end')
   return lines.join('\n')
 }
 

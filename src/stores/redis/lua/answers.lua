@@ -5,13 +5,14 @@
 -- how it is now. Rows are looked at when all is done; `asked`: of whom what was said has to be
 -- read, and the `places` where it goes.
 local function newList()
-  return { flat = {}, count = 0, rows = {}, asked = {}, places = {} }
+  return { flat = {}, count = 0, rows = {}, known = {}, asked = {}, places = {} }
 end
 
-local function answer(list, row)
+-- `isKnown`: the client need not be told again what was said of this job.
+local function answer(list, row, isKnown)
   local count = list.count + 1
   local at = 3 * count
-  list.count, list.rows[count] = count, row
+  list.count, list.rows[count], list.known[count] = count, row, isKnown
   list.flat[at - 2], list.flat[at - 1], list.flat[at] = row.key, false, false
 end
 
@@ -23,7 +24,7 @@ local function flatOf(list)
     flat[at] = row.text or Rows.encode(row)
     if row.said and not row.isNew then
       flat[at - 1] = row.said
-    elseif not row.isNew then
+    elseif not (row.isNew or list.known[count]) then
       local place = #asked + 1
       asked[place], places[place] = row.key, at - 1
     end

@@ -92,7 +92,7 @@ local function moveAt(place)
     others[base + 1], others[base + 2] = place, status
     others[base + 3], others[base + 4], others[base + 5] = why or false, by or false, row ~= nil
   end
-  if row then answer(moved, row) end
+  if row then answer(moved, row, m[at + 7] == row.seq) end
   return status == 'moved' and row
 end
 
