@@ -2,6 +2,7 @@
 // else each as a script.
 // May never send a call twice that may have happened: only what was refused unread is sent again.
 
+import { nextTick } from 'node:process'
 import type { RedisClient } from './driver.ts'
 import { isReading, library, type ScriptName, scriptOf } from './statements.ts'
 
@@ -42,7 +43,7 @@ export class Calls {
   send(client: RedisClient, name: ScriptName, ask: Buffer): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ name, ask, resolve, reject })
-      if (this.#waiting.length === 1) process.nextTick(() => this.#flush(client))
+      if (this.#waiting.length === 1) nextTick(() => this.#flush(client))
     })
   }
 
