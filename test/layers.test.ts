@@ -36,6 +36,8 @@ const DOORS: readonly Layer[] = [
     not: ['store/memory'],
   },
   { files: 'stores/redis/statements.ts', may: ['core/', 'store/', 'OWN FOLDER', 'node:'] },
+  // The end of a turn is the process's.
+  { files: 'stores/redis/calls.ts', may: ['OWN FOLDER', 'node:process'] },
   { files: 'stores/redis/driver.ts', may: ['core/', 'ioredis'] },
 ]
 
