@@ -27,7 +27,7 @@ const FAULTS = {
   'kill all connections': 3,
   'kill the server': 3,
   'stop the server past all leases': 1,
-  'forget all scripts': 1,
+  'forget all functions and scripts': 1,
   'drop answers': 4,
   'cut a network': 2,
   'black hole': 2,
@@ -178,8 +178,9 @@ class Site {
       await this.#server.pause()
       await sleep(LEASE_MS * (1.1 + chance / 2))
       this.#server.resume()
-    } else if (fault === 'forget all scripts') await ask(this.#server.url, 'SCRIPT', 'FLUSH')
-    else if (fault === 'cut a network') proxy.cut()
+    } else if (fault === 'forget all functions and scripts') {
+      for (const kind of ['FUNCTION', 'SCRIPT']) await ask(this.#server.url, kind, 'FLUSH')
+    } else if (fault === 'cut a network') proxy.cut()
     else {
       if (fault === 'drop answers') proxy.dropAnswers()
       else proxy.blackHole()
