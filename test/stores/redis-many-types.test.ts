@@ -24,7 +24,7 @@ async function commands(): Promise<ReadonlyMap<string, number>> {
   return new Map([...found].map(([, name = '', calls]) => [name, Number(calls)]))
 }
 
-describeOnRedis('a lease of many types', () => {
+describeOnRedis('many types', () => {
   beforeAll(async () => {
     server = await startRedis()
     client = new Redis(server.url)
@@ -35,7 +35,7 @@ describeOnRedis('a lease of many types', () => {
     client.disconnect()
   })
 
-  it('reads the head of each type once', async () => {
+  it('have the head of each read once by a lease', async () => {
     const types = Array.from({ length: TYPES }, (_, at) => `type-${at}`)
     // Two of each type, so that each queue that is taken of goes on; in an order of their own.
     const jobs = [...types, ...types].map((type, at) => {
@@ -56,5 +56,26 @@ describeOnRedis('a lease of many types', () => {
     expect(asked.get('zrange')).toBeLessThanOrEqual(TYPES + 2 * SLOTS)
     const sum = [...asked.values()].reduce((all, calls) => all + calls, 0)
     expect(sum).toBeLessThanOrEqual(4 * TYPES + 8 * SLOTS)
+  })
+  it('are added up once by a call that judges many groups for a bounded pool', async () => {
+    const types = Array.from({ length: TYPES }, (_, at) => `type-${at}`)
+    const jobs = types.map((type) => newJob(`bounded ${type}`, { type, pool: 'bounded' }))
+    await store.insert([{ jobs, unknownDeps: 'wait' }], false)
+    const terms = { maxQueue: TYPES + 20, overflow: 'reject' } as const
+    await store.configure({ pool: 'bounded', by: 'start', terms })
+    const groups = Array.from({ length: 30 }, (_, at) => {
+      const type = types[at] as string
+      return {
+        jobs: [newJob(`single ${at}`, { type, pool: 'bounded' })],
+        unknownDeps: 'wait',
+      } as const
+    })
+    await client.config('RESETSTAT')
+    const { answer } = await store.insert(groups, false)
+    const asked = await commands()
+    const done = answer.filter(({ status }) => status === 'done')
+    expect(done).toHaveLength(20)
+    expect(answer.slice(20).every(({ status }) => status === 'refused')).toBe(true)
+    expect(asked.get('hgetall')).toBe(1)
   })
 })

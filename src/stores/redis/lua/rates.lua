@@ -134,15 +134,18 @@ function Pools.configure(change)
   Pools.save(pool)
 end
 
--- Its jobs that are pending or ready.
+-- Its jobs that are pending or ready. The lines of a pool may be many: they are added up once in a
+-- call, and what the call changes is counted on from there.
 function Pools.queuedOf(name)
-  flush()
+  if not queued[name] or #alike.patterns > 0 then flush() end
+  if queued[name] then return queued[name] end
   local fields, sum = {}, 0
   for _, line in ipairs(Lines.all(name)) do
     fields[#fields + 1] = line .. ':' .. NUMBER.pending
     fields[#fields + 1] = line .. ':' .. NUMBER.ready
   end
   for _, value in ipairs(readAll(P .. 'tally', fields)) do sum = sum + (tonumber(value) or 0) end
+  queued[name] = sum
   return sum
 end
 

@@ -3,6 +3,9 @@
 
 local writing = { adds = {}, rems = {}, sums = {}, emptied = {}, terms = {}, fronts = {} }
 local tallies, weighs, failures = {}, {}, {}
+
+-- How many jobs are queued in a pool, once that has been asked: see Pools.queuedOf.
+local queued = {}
 local alike = { patterns = {}, gone = {}, known = {} }
 
 -- What is written of jobs that are not in hand.
@@ -61,6 +64,10 @@ local function tally(row, status, by)
     tallies[row.line] = counts
   end
   counts[status] = (counts[status] or 0) + by
+  if next(queued) and (status == 'ready' or status == 'pending') then
+    local pool = Lines.of(row.line).pool
+    if queued[pool] then queued[pool] = queued[pool] + by end
+  end
 end
 
 local function countFailure(code, by)
