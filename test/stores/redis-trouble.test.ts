@@ -7,7 +7,6 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest
 import { STRICT_WEIGHT } from '../../src/core/rank.ts'
 import type { Hint, Store } from '../../src/store/store.ts'
 import { type RedisOptions, redisStore } from '../../src/stores/redis/index.ts'
-import { pack } from '../../src/stores/redis/pack.ts'
 import { newJob } from '../../src/testing/history-commands.ts'
 import { type RedisServer, startRedis } from '../servers/redis.ts'
 import { describeOnRedis } from '../servers/suites.ts'
@@ -132,7 +131,7 @@ describeOnRedis('a server with a password', () => {
     })
 
     it('refuses what a later version has written', async () => {
-      await client.set('{trouble}:state', pack([2]))
+      await client.set('{trouble}:state', Buffer.from([2]))
       const error = await errorOf(storeOn().open())
       expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', retryable: false, version: 2 })
       expect(error.message).toContain('Update ax-scheduler')

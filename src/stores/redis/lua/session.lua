@@ -13,25 +13,34 @@ local ask = unpackAll(ARGV[1])
 local Board, Graph, Lanes, Keys, Pools, Rate, Breaker = {}, {}, {}, {}, {}, {}, {}
 local Promotion, Victims, Turns = {}, {}, {}
 
--- In the order in which the state is packed; schema.ts says what each is.
-local STATE = {
-  'version', 'now', 'lastSeq', 'lastLease', 'lastEvent', 'oldestEvent', 'forgotten', 'unranked',
-  'rankedAfter', 'budgetTat', 'bounds', 'wanting', 'settings', 'lastLine', 'lastTerms',
-  'lastFanOut', 'waitAt', 'quietAt', 'linked', 'ageing', 'budget',
-}
+-- The state: a byte for the version, then numbers in this order, then what is set, if anything is.
+local STATE = '<B' .. string.rep('d', 18)
 
-local S, stateBefore = {}, call('GET', KEYS[1])
-do
-  local values = stateBefore and unpackAll(stateBefore) or {}
-  for at, name in ipairs(STATE) do S[name] = values[at] or 0 end
-  if not stateBefore then
-    S.version, S.oldestEvent, S.waitAt, S.quietAt = VERSION, 1, NEVER, NEVER
+local function readState(text)
+  if not text then
+    return {
+      now = 0, lastSeq = 0, lastLease = 0, lastEvent = 0, oldestEvent = 1, forgotten = 0,
+      unranked = 0, rankedAfter = 0, budgetTat = 0, bounds = 0, wanting = 0, settings = 0,
+      lastLine = 0, lastTerms = 0, lastFanOut = 0, waitAt = NEVER, quietAt = NEVER, linked = 0,
+      ageing = false, budget = false,
+    }
   end
-  if S.ageing == 0 then S.ageing = false end
-  if S.budget == 0 then S.budget = false end
+  local _, at, seq, lease, event, oldest, forgotten, unranked, ranked, tat, bounds, wanting,
+    settings, line, terms, fanOut, waits, quiet, linked, rest = struct.unpack(STATE, text)
+  local set = rest <= #text and unpackAll(string.sub(text, rest))
+  return {
+    now = at, lastSeq = seq, lastLease = lease, lastEvent = event, oldestEvent = oldest,
+    forgotten = forgotten, unranked = unranked, rankedAfter = ranked, budgetTat = tat,
+    bounds = bounds, wanting = wanting, settings = settings, lastLine = line, lastTerms = terms,
+    lastFanOut = fanOut, waitAt = waits, quietAt = quiet, linked = linked,
+    ageing = set and set[1], budget = set and set[2],
+  }
 end
 
-if S.version > VERSION then return redis.error_reply('AXVERSION ' .. S.version) end
+local stateBefore = call('GET', KEYS[1])
+local version = stateBefore and string.byte(stateBefore) or VERSION
+if version > VERSION then return redis.error_reply('AXVERSION ' .. version) end
+local S = readState(stateBefore)
 
 -- A wall clock that was set back a little stands still; further back, it is followed.
 local now = ask.now
@@ -170,14 +179,20 @@ local function hint()
   return pack({ ask.me, s.ready, s.overdue, s.settings, s.ended, s.holders, s.room })
 end
 
+local function textOfState(at)
+  local text = struct.pack(STATE, VERSION, at, S.lastSeq, S.lastLease, S.lastEvent, S.oldestEvent,
+    S.forgotten, S.unranked, S.rankedAfter, S.budgetTat, S.bounds, S.wanting, S.settings,
+    S.lastLine, S.lastTerms, S.lastFanOut, S.waitAt, S.quietAt, S.linked)
+  if not (S.ageing or S.budget) then return text end
+  return text .. pack({ S.ageing, S.budget })
+end
+
 -- `isWriting`: whether anything but the state is about to be written.
 local function saveState(isWriting)
-  local values = {}
-  for at, name in ipairs(STATE) do values[at] = S[name] end
-  if not (wrote or isWriting) and pack(values) == stateBefore then return end
-  S.now, values[2] = now, now
-  local packed = pack(values)
-  if packed == stateBefore then return end
-  put('SET', KEYS[1], packed)
-  stateBefore = packed
+  if not (wrote or isWriting) and textOfState(S.now) == stateBefore then return end
+  S.now = now
+  local text = textOfState(now)
+  if text == stateBefore then return end
+  put('SET', KEYS[1], text)
+  stateBefore = text
 end
