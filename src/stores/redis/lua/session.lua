@@ -9,7 +9,7 @@ local NEVER, MOST = math.huge, 2 ^ 53 - 1
 local P = string.sub(KEYS[1], 1, -6)
 local ask = unpackAll(ARGV[1])
 
--- Some of these are filled by pieces that are made when the first of their functions is asked for.
+-- Rooms for functions, some of which several pieces fill.
 local Board, Graph, Lanes, Keys, Pools, Rate, Breaker = {}, {}, {}, {}, {}, {}, {}
 local Promotion, Victims, Turns = {}, {}, {}
 
