@@ -98,6 +98,42 @@ describeOnRedis('calls of a Redis server', () => {
     await client.acl('DELUSER', 'less')
   })
 
+  it('are read all the same where no library can be loaded: on a server that is full', async () => {
+    await add(storeOn(), 'a')
+    await client.function('FLUSH')
+    await client.config('SET', 'maxmemory', '1mb')
+    const store = storeOn()
+    expect((await store.get(['a']))[0]).toMatchObject({ id: 'a', status: 'ready' })
+    await expect(add(store, 'b')).rejects.toThrow('no memory left')
+    await client.config('SET', 'maxmemory', '0')
+    await add(store, 'b')
+    expect(await client.function('LIST')).toHaveLength(1)
+  })
+
+  it('are read all the same where no library can be loaded: on a replica', async () => {
+    await add(storeOn(), 'a')
+    await client.function('FLUSH')
+    const store = storeOn((await startRedis({ replicaof: server })).url)
+    expect((await store.get(['a']))[0]).toMatchObject({ id: 'a', status: 'ready' })
+    await expect(add(store, 'b')).rejects.toThrow('this is a replica')
+  })
+
+  it('happen all the same where the library is lost as soon as it is loaded', async () => {
+    const forgetful = new Redis(server.url, { maxRetriesPerRequest: 0 })
+    const callBuffer = forgetful.callBuffer.bind(forgetful)
+    const callAndForget = async (command: string, ...words: (string | Buffer | number)[]) => {
+      const answer = await callBuffer(command, ...words)
+      if (command === 'function') await client.function('FLUSH')
+      return answer
+    }
+    forgetful.callBuffer = callAndForget as Redis['callBuffer']
+    const store = redisStore(forgetful, { prefix: 'calls' })
+    opened.push(store)
+    await Promise.all([add(store, 'a'), lease(store)])
+    expect((await store.get(['a']))[0]).toMatchObject({ id: 'a', status: 'running' })
+    forgetful.disconnect()
+  })
+
   it('give no number twice, although one has ended amid its writes', async () => {
     const store = storeOn()
     await add(store, 'a')
