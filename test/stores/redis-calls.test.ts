@@ -129,6 +129,7 @@ describeOnRedis('calls of a Redis server', () => {
     forgetful.callBuffer = callAndForget as Redis['callBuffer']
     const store = redisStore(forgetful, { prefix: 'calls' })
     opened.push(store)
+    await store.open()
     await Promise.all([add(store, 'a'), lease(store)])
     expect((await store.get(['a']))[0]).toMatchObject({ id: 'a', status: 'running' })
     forgetful.disconnect()
@@ -147,5 +148,18 @@ describeOnRedis('calls of a Redis server', () => {
     expect(new Set(jobs.map((job) => job?.seq)).size).toBe(3)
     const page = await store.events(0, 10)
     expect(page.events.map(({ seq, job }) => `${seq} ${job}`)).toEqual(['1 a', '3 c'])
+  })
+
+  it('give no number twice, although one has ended while it drew its edges', async () => {
+    const store = storeOn()
+    await add(store, 'a')
+    const job = { ...newJob('b'), deps: [{ id: 'a', on: 'success' as const }] }
+    await client.set('{calls}:named', 'no hash')
+    const adding = store.insert([{ jobs: [job], unknownDeps: 'wait' }], false)
+    await expect(adding).rejects.toThrow('used by something else')
+    await client.del('{calls}:named')
+    await add(store, 'c')
+    const edge = (await client.callBuffer('zrange', '{calls}:d:a', '0', '-1')) as Buffer[]
+    expect((await store.get(['c']))[0]?.seq).toBeGreaterThan(edge[0]?.readUIntBE(0, 6) ?? 0)
   })
 })
