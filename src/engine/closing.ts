@@ -38,7 +38,7 @@ export async function leave(parts: Closing): Promise<void> {
     let last = ''
     let left = PATIENCE
     const look = () => {
-      const now = `${progress.phase} ${worker.runs.size}`
+      const now = `${progress.phase} ${worker.runs.size} ${hub.answers}`
       left = now === last && !worker.hasBodies ? left - 1 : PATIENCE
       last = now
       if (left === 0) resolve('silence')

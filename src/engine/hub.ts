@@ -42,6 +42,7 @@ export class Hub {
   readonly #insertSmall: (group: InsertGroup) => Promise<InsertAnswer>
   readonly #hintListeners = new Set<(hint: Hint) => void>()
   #transitions = 0
+  #answers = 0
   #hasGivenUp = false
 
   constructor(store: Store, settings: Settings) {
@@ -61,6 +62,11 @@ export class Hub {
         return shareOf(count, sizeOfJobs(jobs), LIMITS.batch)
       },
     })
+  }
+
+  /** How often it has answered a part of what takes several calls: so long it is not silent. */
+  get answers(): number {
+    return this.#answers
   }
 
   /** Whether anybody here listens to transitions: only then are they asked for. */
@@ -170,7 +176,12 @@ export class Hub {
     const isWorthIt = (error: unknown) =>
       isAxError(error) && error.retryable && isUnavailable(error)
     const isRetryable = (error: unknown) => isWorthIt(error) && !stop()
-    return withRetry(ask, { ...BRIEFLY, isRetryable, runtime: this.runtime })
+    const counted = async () => {
+      const answer = await ask()
+      this.#answers += 1
+      return answer
+    }
+    return withRetry(counted, { ...BRIEFLY, isRetryable, runtime: this.runtime })
   }
 
   /** In as many calls as their size asks for, one after the other. */
@@ -178,7 +189,12 @@ export class Hub {
     const pieces = piecesOf(moves, sizeOfMove, LIMITS.bytes)
     if (pieces.length <= 1) return this.#movePiece(moves)
     const answers: Moved[] = []
-    for (const piece of pieces) answers.push(...(await this.#movePiece(piece)))
+    for (const piece of pieces) {
+      const moved = await this.#movePiece(piece)
+      // What is written a second time, as a later piece was refused, is no progress.
+      if (moved.some(({ status }) => status === 'moved')) this.#answers += 1
+      answers.push(...moved)
+    }
     return answers
   }
 

@@ -3,6 +3,8 @@
 
 import { describe, expect, it } from 'vitest'
 import { AxError } from '../../src/core/errors.ts'
+import type { Runtime } from '../../src/kit/runtime.ts'
+import type { Store } from '../../src/store/store.ts'
 import {
   body,
   codeOf,
@@ -23,6 +25,22 @@ function remote(options: object = {}) {
   const { store, runtime } = processOn(link.store, base.runtime, true)
   const scheduler = base.open({ store, runtime, name: 'w', leaseMs: '15s', ...options })
   return { ...base, link, store, scheduler }
+}
+
+/** A store of which some calls take so long, and are answered. */
+function slowly(runtime: Runtime, store: Store, names: readonly (keyof Store)[], ms: number) {
+  const slow = (call: (...given: never[]) => unknown) => {
+    return async (...given: never[]) => {
+      await new Promise<void>((resolve) => runtime.after(ms, resolve))
+      return call.apply(store, given)
+    }
+  }
+  return new Proxy(store, {
+    get: (target, name) => {
+      const found = Reflect.get(target, name)
+      return names.includes(name as keyof Store) ? slow(found) : found
+    },
+  })
 }
 
 describe('a store that refuses', () => {
@@ -150,18 +168,45 @@ describe('close', () => {
   it('waits on as long as the store answers, however slowly', async () => {
     const { open, pass, runtime, store: storeOf, warnings } = world()
     const { store } = processOn(storeOf(), runtime, true)
-    const apply = async (...given: Parameters<typeof store.apply>) => {
-      await new Promise<void>((resolve) => runtime.after(4_000, resolve))
-      return store.apply(...given)
-    }
-    const slow = new Proxy(store, {
-      get: (target, name) => (name === 'apply' ? apply : Reflect.get(target, name)),
-    })
-    const scheduler = open({ store: slow, leaseMs: '10m' })
+    const scheduler = open({ store: slowly(runtime, store, ['apply'], 4_000), leaseMs: '10m' })
     scheduler.define('t', { timeout: '1h' }, () => {})
     await scheduler.addJobs(Array.from({ length: 10 }, (_, n) => ({ id: `${n}`, type: 't' })))
     await runtime.advance(100)
     await pass(scheduler.close())
+    expect(warnings()).toEqual([])
+  })
+
+  it('waits on as long as what it writes in several calls is answered', async () => {
+    const { open, pass, runtime, store: storeOf, warnings } = world()
+    const shared = storeOf()
+    const { store } = processOn(shared, runtime, true)
+    const slow = slowly(runtime, store, ['apply'], 4_000)
+    const scheduler = open({ store: slow, leaseMs: '10m', pools: { default: { concurrency: 50 } } })
+    let release = () => {}
+    const end = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    // Three calls, as one takes 16 MB.
+    const large = 'x'.repeat(900_000)
+    scheduler.define('t', { timeout: '1h' }, () => end.then(() => large))
+    await scheduler.addJobs(Array.from({ length: 50 }, (_, n) => ({ id: `${n}`, type: 't' })))
+    await runtime.advance(2_000)
+    release()
+    await pass(scheduler.close())
+    expect(warnings()).toEqual([])
+    const other = open({ store: shared, autoStart: false })
+    expect((await other.snapshot()).states.success).toBe(50)
+  })
+
+  it('waits on as long as a store that is being opened answers', async () => {
+    const { open, pass, runtime, store: storeOf, warnings } = world()
+    const { store } = processOn(storeOf(), runtime, true)
+    const calls = ['open', 'settings', 'configure', 'watch', 'beat', 'extend'] as const
+    const scheduler = open({ store: slowly(runtime, store, calls, 3_000), concurrency: 2 })
+    scheduler.define('t', { timeout: '1h' }, () => {})
+    const starting = scheduler.start()
+    const closing = scheduler.close()
+    await pass(Promise.all([starting.catch(() => {}), closing]))
     expect(warnings()).toEqual([])
   })
 })

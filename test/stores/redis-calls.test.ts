@@ -98,6 +98,43 @@ describeOnRedis('calls of a Redis server', () => {
     await client.acl('DELUSER', 'less')
   })
 
+  it('are read all the same where no library can be loaded: on a server that is full', async () => {
+    await add(storeOn(), 'a')
+    await client.function('FLUSH')
+    await client.config('SET', 'maxmemory', '1mb')
+    const store = storeOn()
+    expect((await store.get(['a']))[0]).toMatchObject({ id: 'a', status: 'ready' })
+    await expect(add(store, 'b')).rejects.toThrow('no memory left')
+    await client.config('SET', 'maxmemory', '0')
+    await add(store, 'b')
+    expect(await client.function('LIST')).toHaveLength(1)
+  })
+
+  it('are read all the same where no library can be loaded: on a replica', async () => {
+    await add(storeOn(), 'a')
+    await client.function('FLUSH')
+    const store = storeOn((await startRedis({ replicaof: server })).url)
+    expect((await store.get(['a']))[0]).toMatchObject({ id: 'a', status: 'ready' })
+    await expect(add(store, 'b')).rejects.toThrow('this is a replica')
+  })
+
+  it('happen all the same where the library is lost as soon as it is loaded', async () => {
+    const forgetful = new Redis(server.url, { maxRetriesPerRequest: 0 })
+    const callBuffer = forgetful.callBuffer.bind(forgetful)
+    const callAndForget = async (command: string, ...words: (string | Buffer | number)[]) => {
+      const answer = await callBuffer(command, ...words)
+      if (command === 'function') await client.function('FLUSH')
+      return answer
+    }
+    forgetful.callBuffer = callAndForget as Redis['callBuffer']
+    const store = redisStore(forgetful, { prefix: 'calls' })
+    opened.push(store)
+    await store.open()
+    await Promise.all([add(store, 'a'), lease(store)])
+    expect((await store.get(['a']))[0]).toMatchObject({ id: 'a', status: 'running' })
+    forgetful.disconnect()
+  })
+
   it('give no number twice, although one has ended amid its writes', async () => {
     const store = storeOn()
     await add(store, 'a')
@@ -111,5 +148,18 @@ describeOnRedis('calls of a Redis server', () => {
     expect(new Set(jobs.map((job) => job?.seq)).size).toBe(3)
     const page = await store.events(0, 10)
     expect(page.events.map(({ seq, job }) => `${seq} ${job}`)).toEqual(['1 a', '3 c'])
+  })
+
+  it('give no number twice, although one has ended while it drew its edges', async () => {
+    const store = storeOn()
+    await add(store, 'a')
+    const job = { ...newJob('b'), deps: [{ id: 'a', on: 'success' as const }] }
+    await client.set('{calls}:named', 'no hash')
+    const adding = store.insert([{ jobs: [job], unknownDeps: 'wait' }], false)
+    await expect(adding).rejects.toThrow('used by something else')
+    await client.del('{calls}:named')
+    await add(store, 'c')
+    const edge = (await client.callBuffer('zrange', '{calls}:d:a', '0', '-1')) as Buffer[]
+    expect((await store.get(['c']))[0]?.seq).toBeGreaterThan(edge[0]?.readUIntBE(0, 6) ?? 0)
   })
 })

@@ -142,6 +142,20 @@ describeOnRedis('a cluster', () => {
     }
   })
 
+  it('serves a prefix that is new to it while the node of others is down', async () => {
+    const prefix = await prefixOn(cluster.nodes[0])
+    const by = newClient()
+    await by.ping()
+    for (const { url } of cluster.nodes) await ask(url, 'FUNCTION', 'FLUSH')
+    const down = cluster.nodes[2] as RedisServer
+    await down.kill()
+    const store = storeOn(prefix, by)
+    await add(store, 'a')
+    expect((await store.get(['a']))[0]).toMatchObject({ id: 'a', status: 'ready' })
+    await down.restart()
+    expect(await ask(down.url, 'FUNCTION', 'LIST')).toEqual([])
+  })
+
   it('goes on by itself when the node of its prefix was killed and is back', async () => {
     const [, , node] = cluster.nodes as [RedisServer, RedisServer, RedisServer]
     const prefix = await prefixOn(node)

@@ -13,7 +13,7 @@ interface Call {
   readonly reject: (error: unknown) => void
 }
 
-type Within = (load: Promise<boolean>) => Promise<boolean>
+type Within = <T>(loads: Promise<T>) => Promise<T>
 
 /** Calls that go together have no more bytes than this: the server does nothing else meanwhile. */
 const MOST_TOGETHER = 1 << 20
@@ -75,11 +75,13 @@ export class Calls {
       for (const { reject } of calls) reject(error)
       return
     }
-    this.#areScripts = true
     for (const call of calls) this.#asScript(client, call).then(call.resolve, call.reject)
   }
 
-  /** Undefined: the server does not have functions, or the user may not use them. */
+  /**
+   * Undefined: none has happened, as the server does not have the functions, or the user may not
+   * use them. A server that is full, or a replica, takes no library either, and may be read.
+   */
   async #asFunctions(
     client: RedisClient,
     calls: readonly Call[],
@@ -88,14 +90,25 @@ export class Calls {
     const called = isReading((calls[0] as Call).name) ? reads : writes
     const words: (string | number | Buffer)[] = [called, this.#keys.length, ...this.#keys]
     for (const { name, ask } of calls) words.push(name, ask)
-    const call = () => client.callBuffer('fcall', ...words) as Promise<Buffer[]>
-    try {
-      return await call()
-    } catch (error) {
-      if (isRefused(error)) return undefined
-      if (!/Function not found/i.test(String(error))) throw error
+    for (let isLoaded = false; ; isLoaded = true) {
+      try {
+        return (await client.callBuffer('fcall', ...words)) as Buffer[]
+      } catch (error) {
+        this.#areScripts ||= isRefused(error)
+        if (!this.#areScripts && !/Function not found/i.test(String(error))) throw error
+      }
+      if (this.#areScripts || isLoaded || !(await this.#load(client))) return undefined
     }
-    return (await this.#within(load(client))) ? call() : undefined
+  }
+
+  /** On every primary of a cluster: each serves some slots. Whether any has taken it. */
+  async #load(client: RedisClient): Promise<boolean> {
+    const { text } = library()
+    const nodes = client.nodes?.('master') ?? [client]
+    const loads = nodes.map((node) => node.callBuffer('function', 'load', text).catch(failureOf))
+    const errors = (await this.#within(Promise.all(loads))).filter((each) => each instanceof Error)
+    this.#areScripts ||= errors.some(isRefused)
+    return errors.length < nodes.length
   }
 
   async #asScript(client: RedisClient, { name, ask }: Call): Promise<Buffer> {
@@ -115,22 +128,9 @@ function areApart(a: Call, b: Call): boolean {
   return isReading(a.name) !== isReading(b.name)
 }
 
-/** On every primary of a cluster: each serves some slots. Answers whether it was allowed. */
-async function load(client: RedisClient): Promise<boolean> {
-  const { text } = library()
-  const nodes = client.nodes?.('master') ?? [client]
-  const loaded = nodes.map(async (node) => {
-    try {
-      await node.callBuffer('function', 'load', text)
-      return true
-    } catch (error) {
-      if (isRefused(error)) return false
-      // Another process has been faster.
-      if (!String(error).includes('already exists')) throw error
-      return true
-    }
-  })
-  return (await Promise.all(loaded)).every(Boolean)
+/** Why a server does not have the library now; another process may have been faster. */
+function failureOf(error: unknown): unknown {
+  return String(error).includes('already exists') ? undefined : error
 }
 
 /** What a server before 7.0 says, and one that does not let this user have functions. */

@@ -58,7 +58,7 @@ export class Connection {
     this.#after = after
     this.address = address
     this.prefix = prefix
-    this.#calls = new Calls([stateKeyOf(prefix), nowhereOf(prefix)], (load) => this.within(load))
+    this.#calls = new Calls([stateKeyOf(prefix), nowhereOf(prefix)], (loads) => this.within(loads))
     this.#waiting = waiting
   }
 

@@ -191,6 +191,8 @@ local function insertOne(group, needsNoRoom)
     local deps = job.header.deps
     for place = 1, #deps, 2 do names[#names + 1] = deps[place] end
   end
+  -- Edges, lanes and keys name these numbers before the rest is written.
+  if #fresh > 0 then saveState(true) end
   if hasOutcomes() then
     local own = {}
     for at, row in ipairs(fresh) do own[at] = row.id end
