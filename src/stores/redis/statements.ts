@@ -106,7 +106,8 @@ export function library(): Library {
   const text = [
     `#!lua name=ax_${id}`,
     body,
-    `redis.register_function({ function_name = '${reads}', callback = all, flags = { 'no-writes' } })`,
+    `local reads = { function_name = '${reads}', callback = all, flags = { 'no-writes' } }`,
+    'redis.register_function(reads)',
     `redis.register_function('${writes}', all)`,
   ].join('\n')
   made = { text, reads, writes }
