@@ -103,13 +103,14 @@ export function library(): Library {
   const body = `${assemblyOf(Object.keys(PIECES) as ScriptName[])}\n${TOGETHER}`
   const id = createHash('sha1').update(body).digest('hex').slice(0, 16)
   const [reads, writes] = [`ax_${id}_read`, `ax_${id}_write`]
-  const registered = [
+  const text = [
+    `#!lua name=ax_${id}`,
+    body,
+    `local reads = { function_name = '${reads}', callback = all, flags = { 'no-writes' } }`,
+    'redis.register_function(reads)',
     `redis.register_function('${writes}', all)`,
-    'redis.register_function({',
-    `function_name = '${reads}', callback = all, flags = { 'no-writes' },`,
-    '})',
-  ]
-  made = { text: [`#!lua name=ax_${id}`, body, ...registered].join('\n'), reads, writes }
+  ].join('\n')
+  made = { text, reads, writes }
   return made
 }
 

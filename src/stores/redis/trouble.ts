@@ -39,7 +39,7 @@ const SAID: Readonly<Record<string, readonly [remedy: string, retryable: boolean
   ],
   BUSY: [
     'a script has been running for too long, and the server does nothing else meanwhile. End it ' +
-      'with SCRIPT KILL.',
+      'with SCRIPT KILL, or FUNCTION KILL.',
     true,
   ],
   NOREPLICAS: ['fewer replicas are in reach than min-replicas-to-write asks for.', true],

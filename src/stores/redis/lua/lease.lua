@@ -1,8 +1,6 @@
 -- Owns the call `lease`: promotes what is due, then grants ready jobs, pool by pool.
 -- May never hand a job out that some rule holds back.
 
-local NO_ROWS = {}
-
 local granted = newList()
 
 local function grant(row, pass)
