@@ -38,7 +38,8 @@ export class Calls {
   /**
    * One call. All that are made before the present turn of the event loop is over go to the server
    * together: there each is a step of its own, in the order in which they were made. If one of
-   * them fails, it is not known of any of them whether it has happened.
+   * them fails, it is not known of any of them whether it has happened. Those of a later turn may
+   * overtake them while the server learns the library, or a script.
    */
   send(client: RedisClient, name: ScriptName, ask: Buffer): Promise<Buffer> {
     return new Promise((resolve, reject) => {
