@@ -149,10 +149,8 @@ describe('close', () => {
       { id: 'b', type: 't' },
     ])
     await runtime.advance(2_000)
-    const never = new Promise<never>(() => {})
-    for (const call of ['apply', 'extend', 'lease', 'beat'] as const) {
-      Object.assign(link.store, { [call]: () => never })
-    }
+    const calls = ['apply', 'extend', 'lease', 'beat']
+    link.decide = (call) => (calls.includes(call) ? 'silent' : 'ok')
     const begun = runtime.monotonic()
     const closing = scheduler.close({ drainMs: '1h' })
     await runtime.advance(8_000)

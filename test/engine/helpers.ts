@@ -280,8 +280,8 @@ export async function startAll(nodes: readonly Node[]): Promise<void> {
 /** A store of which single calls can be made to fail, before or after they have been carried out. */
 export interface Faulty {
   readonly store: Store
-  /** Asked at each call; answers what is to become of it. */
-  decide: (call: string) => 'ok' | 'refuse' | 'lose-answer'
+  /** Asked at each call; answers what is to become of it. A silent one is never answered. */
+  decide: (call: string) => 'ok' | 'refuse' | 'lose-answer' | 'silent'
 }
 
 export function faulty(inner: Store): Faulty {
@@ -295,6 +295,7 @@ export function faulty(inner: Store): Faulty {
       return async (...args: unknown[]) => {
         const fate = faults.decide(String(name))
         if (fate === 'refuse') throw away()
+        if (fate === 'silent') return new Promise<never>(() => {})
         const answer = await value.apply(target, args)
         if (fate === 'lose-answer') throw away()
         return answer
