@@ -9,5 +9,7 @@ export default defineConfig({
     globals: false,
     testTimeout: 20_000,
     hookTimeout: 20_000,
+    // Where many tests fail there is one cause, and each of them may have waited for its time-out.
+    bail: process.env.CI ? 20 : 0,
   },
 })

@@ -153,11 +153,15 @@ export const TEXT_CASES: readonly Case[] = [
     name: 'keeps results, and what is set under every name',
     run: async (bench) => {
       const { store, add, take, say, job, expect } = bench
-      await add({ id: 'a' })
-      const [mine] = await take()
-      if (mine === undefined) throw new Error('nothing was leased')
-      await say(mine, { ...SUCCEEDED, result: PAYLOAD } as typeof SUCCEEDED)
-      expect((await job('a')).result).toBe(PAYLOAD)
+      await add(...NAMES.map((id) => ({ id, payload: PAYLOAD })))
+      for (const id of NAMES) {
+        const [mine] = await take()
+        if (mine?.id !== id) throw new Error(`not ${id} was leased, but ${mine?.id}`)
+        const moved = await say(mine, { ...SUCCEEDED, result: PAYLOAD } as typeof SUCCEEDED)
+        const ended = { id: mine.id, payload: PAYLOAD, result: PAYLOAD }
+        expect(moved).toMatchObject({ status: 'moved', job: ended })
+        expect((await job(mine.id)).result).toBe(PAYLOAD)
+      }
       for (const name of NAMES) {
         const terms = { concurrency: 3 }
         await store.configure({ pool: name, by: 'operator', terms })

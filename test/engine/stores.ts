@@ -80,6 +80,8 @@ function run(names: readonly string[]): void {
   // A few of them take three seconds on a quiet machine.
   vi.setConfig({ testTimeout: 120_000 })
   afterEach(async () => {
+    // A call that one test left without an answer is not waited for in all that follow.
+    underWay.clear()
     for (const store of opened.splice(0)) await store.close()
   })
   for (const name of names) {

@@ -152,8 +152,10 @@ function readKnown(
   const lease = reader.six()
   const idEnd = reader.one() + reader.at
   let known = knowing.at(place)
-  if (known === undefined || !reader.isText(known.id, idEnd))
-    known = knowing.by(reader.textTo(idEnd))
+  if (known === undefined || !reader.isText(known.id, idEnd)) {
+    const id = reader.textTo(idEnd)
+    if (known?.id !== id) known = knowing.by(id)
+  }
   if (known === undefined) throw new Error(`the server has not said what was said of job ${seq}`)
   reader.at = idEnd
   const more = head.more(reader, end)
