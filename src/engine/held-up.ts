@@ -38,10 +38,12 @@ export class HeldUp {
     const { store } = this.#hub
     const ready = Object.entries(types).filter(([, counts]) => counts.ready > 0)
     if (ready.length === 0) return []
-    const { types: set } = await store.settings()
+    const [{ types: set }, workers] = await Promise.all([store.settings(), store.workers()])
+    const able = new Set(workers.flatMap(({ types, full }) => (full ? [] : types)))
     const obstacles: Obstacle[] = []
     for (const [type, { ready: count }] of ready.slice(0, MOST_TYPES)) {
       const cap = Object.hasOwn(set, type) ? set[type]?.concurrency : null
+      if (cap !== 0 && able.has(type)) continue
       const why = cap === 0 ? `${CLOSED} ${closedType(type)}` : await this.#whyUnserved(type)
       if (why === undefined) continue
       obstacles.push({ fields: { type }, text: `${jobs(count)} of the type '${type}', ${why}` })
@@ -49,7 +51,7 @@ export class HeldUp {
     return obstacles
   }
 
-  /** Undefined where somebody can take them. */
+  /** Undefined where somebody can take them. Costly among many jobs: only for types in trouble. */
   async #whyUnserved(type: string): Promise<string | undefined> {
     const { store } = this.#hub
     const page = await store.list({ statuses: ['ready'], type, after: 0, limit: 1 })

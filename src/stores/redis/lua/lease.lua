@@ -92,11 +92,7 @@ local lease = {
 }
 for _, name in ipairs(prospects.pools) do
   if lease.left <= 0 then break end
-  local pool, queues = Pools.get(name), prospects.queues[name]
-  local chunk = max(1, min(lease.left, pool.rules.concurrency))
-  lease.size = #queues > 8 and min(chunk, 16) or chunk
-  lease.first = #queues > 8 and 1 or chunk
-  takeFrom(pool, queues, lease)
+  takeFrom(Pools.get(name), prospects.queues[name], lease)
 end
 Pools.takeRoom()
 

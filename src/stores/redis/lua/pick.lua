@@ -126,6 +126,15 @@ local function limitsFor(row, rules)
   return cap + raiseOf(cap, elastic), share + raiseOf(share, elastic)
 end
 
+-- How many more may start of a pool at most, whoever is next in it.
+local function roomIn(pool, lease)
+  local rules = pool.rules
+  local cap, share, elastic = rules.concurrency, rules.perWorker, rules.elastic
+  local room = cap + raiseOf(cap, elastic) - Slots.ofPool(pool.name)
+  if share >= cap then return room end
+  return min(room, share + raiseOf(share, elastic) - Slots.ofShare(pool.name, lease.holder))
+end
+
 -- From when on rate and breaker let one start; NEVER while that is not up to time alone.
 local function opensAt(pool)
   local rate, breaker = pool.rules.rate, pool.breaker
@@ -140,7 +149,7 @@ local function isSimple(rules, pool, queues, lease)
   return #queues == 1 and not isBound and not queue.isSuspects and not lease.caps[queue.names.type]
 end
 
--- Grants as many of one queue as there are slots; leaves to takeFrom what is not alike.
+-- Grants as many of one queue as there is room for; leaves to takeFrom what is not alike.
 local function takeRun(queue, most, lease)
   local taken, isUntouched = 0, not writing.rems[queue.place]
   while taken < most do
@@ -156,19 +165,19 @@ local function takeRun(queue, most, lease)
   if isUntouched then writing.fronts[queue.place] = taken end
 end
 
--- Grants the best of a pool that may start.
+-- Grants the best of a pool that may start. Of its queues no more is read than there is room for,
+-- unless some of what is read is passed over.
 local function takeFrom(pool, queues, lease)
   local rules, isChanged = pool.rules, false
   if Pools.isShut(pool) then return end
+  local room, isMany = min(lease.left, roomIn(pool, lease)), #queues > 8
+  lease.size = max(1, isMany and min(room, 16) or room)
+  lease.first = isMany and 1 or lease.size
   queues[1].isAlone = #queues == 1
-  if isSimple(rules, pool, queues, lease) then
-    local share = rules.perWorker < rules.concurrency
-      and rules.perWorker - Slots.ofShare(pool.name, lease.holder) or NEVER
-    local free = rules.concurrency - Slots.ofPool(pool.name)
-    takeRun(queues[1], min(lease.left, free, share), lease)
-  end
-  local heap = lease.left > 0 and heapOf(queues, lease)
-  while lease.left > 0 do
+  if isSimple(rules, pool, queues, lease) then takeRun(queues[1], room, lease) end
+  local heap
+  while lease.left > 0 and (rules.preempt or roomIn(pool, lease) > 0) do
+    heap = heap or heapOf(queues, lease)
     local queue, row, key, isBare = nextOf(heap, lease)
     if not queue then break end
     local cap, share = limitsFor(row, rules)

@@ -6,17 +6,36 @@ local Terms = {}
 -- A member names up to so many jobs, each by six bytes.
 local SIZE = 6
 
--- Those of a member for which this instant still holds.
+local leased
+
+-- Who holds a slot, if these are few; false if they are many.
+local function leasedOf()
+  if leased ~= nil then return leased end
+  local places, count = call('SMEMBERS', P .. 'held'), 0
+  for _, place in ipairs(places) do count = count + call('SCARD', P .. place) end
+  leased = count <= LIMIT.walk and {}
+  if not leased then return false end
+  for _, place in ipairs(places) do
+    for _, key in ipairs(call('SMEMBERS', P .. place)) do leased[key] = true end
+  end
+  return leased
+end
+
+-- Those of a member for which this instant still holds. Most whose lease has an end there have
+-- given it back long ago: that is known without reading them.
 local function validIn(term, member, at)
-  local keys, valid = {}, {}
-  for from = 1, #member, SIZE do keys[#keys + 1] = string.sub(member, from, from + SIZE - 1) end
-  Rows.read(keys)
+  local keys, valid, among = {}, {}, term == 'ends' and leasedOf()
+  for from = 1, #member, SIZE do
+    local key = string.sub(member, from, from + SIZE - 1)
+    if not among or among[key] then keys[#keys + 1] = key end
+  end
+  if #keys > 0 then Rows.read(keys) end
   for _, key in ipairs(keys) do
     local row = rows[key]
     if row == nil and texts[key] then row = Head.split(texts[key]) end
     if row and row.deadline == at and termOf(row) == term then valid[#valid + 1] = key end
   end
-  return valid, #keys
+  return valid, #member / SIZE
 end
 
 -- Calls `each` with the instants in order, and who is left of them, until it answers false.
