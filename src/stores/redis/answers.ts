@@ -1,7 +1,7 @@
 // Owns the answers of scripts that move jobs, as the port gives them.
 // May never decide: what a script has not said is not known.
 
-import type { NewJob, StoredJob } from '../../core/job.ts'
+import type { Move, NewJob, StoredJob } from '../../core/job.ts'
 import type { Missed, Schedule } from '../../core/settings.ts'
 import type {
   ExtendAnswer,
@@ -60,6 +60,7 @@ function knowing(added: readonly (NewJob | undefined)[]): Knowing {
       byId ??= new Map(added.flatMap((job) => (job === undefined ? [] : [[job.id, job]])))
       return byId.get(id)
     },
+    resultAt: () => undefined,
   }
 }
 
@@ -91,6 +92,7 @@ export function readLeased(reader: Reader, sharing: Sharing): LeaseAnswer {
 export function readMoved(
   reader: Reader,
   sharing: Sharing,
+  moves: readonly Move[],
   mine: readonly (Known | undefined)[],
 ): Moved[] {
   reader.list()
@@ -103,7 +105,15 @@ export function readMoved(
   }
   const isThere = (_: unknown, place: number) => others.get(place)?.isThere !== false
   const there = others.size === 0 ? mine : mine.filter(isThere)
-  const jobs = readJobs(reader, sharing, { at: (place) => there[place], by: () => undefined })
+  const about = others.size === 0 ? moves : moves.filter(isThere)
+  const jobs = readJobs(reader, sharing, {
+    at: (place) => there[place],
+    by: () => undefined,
+    resultAt: (place) => {
+      const result = about[place]?.result
+      return typeof result === 'string' ? result : undefined
+    },
+  })
   const moved: Moved[] = []
   let next = 0
   for (let place = 0; place < count; place += 1) {

@@ -307,6 +307,11 @@ export class Reader {
     return this.six()
   }
 
+  /** Whether the number of a job stands here. */
+  isAtKey(): boolean {
+    return this.buffer[this.at] === 0xa6
+  }
+
   // What texts are made of that scripts keep
 
   /** So many bytes as a number, the highest first. */

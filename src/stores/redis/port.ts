@@ -124,7 +124,7 @@ export class RedisStore implements Store {
     checkFits('result', moves.map(loadOfMove))
     const mine = moves.map(({ id }) => this.#held.get(id))
     const told = await this.#write('apply', tell, movesAsk(moves, mine), (reader, sharing) => {
-      return readMoved(reader, sharing, mine)
+      return readMoved(reader, sharing, moves, mine)
     })
     for (const { id } of moves) this.#held.remove(id)
     return told

@@ -99,27 +99,63 @@ export interface Sharing {
 }
 
 /** What never changes of a job: of one that was handed in, or one that was read. */
-export type Known = Said & Pick<StoredJob, 'id' | 'terms' | 'payload'>
+export type Known = Said & Pick<StoredJob, 'id' | 'terms' | 'payload'> & { readonly seq?: number }
 
 /** Jobs that this process knows anyway: the server does not say again what was said of them. */
 export interface Knowing {
   /** Who should stand at that place of the answer. */
   at(place: number): Known | undefined
   by(id: string): Known | undefined
+  /** What it has come to, where it stands among others that are as it is but for that. */
+  resultAt(place: number): string | undefined
 }
 
-const NOTHING_KNOWN: Knowing = { at: () => undefined, by: () => undefined }
+const NOTHING_KNOWN: Knowing = {
+  at: () => undefined,
+  by: () => undefined,
+  resultAt: () => undefined,
+}
 
-/** Jobs as a script answers them: number, what was said (false: it is known), how it is now. */
+/**
+ * Jobs as a script answers them: number, what was said (false: it is known), how it is now. Or
+ * several who are alike: how many, the number of the first, how that is now.
+ */
 export function readJobs(reader: Reader, sharing: Sharing, knowing = NOTHING_KNOWN): StoredJob[] {
   const jobs: StoredJob[] = []
-  const count = reader.list() / 3
-  for (let place = 0; place < count; place += 1) {
+  for (let left = reader.list(); left > 0; left -= 3) {
+    if (!reader.isAtKey()) {
+      readRun(reader, sharing, knowing, jobs)
+      continue
+    }
     const seq = reader.key()
-    if (reader.skipFalse()) jobs.push(readKnown(reader, sharing, seq, knowing, place))
+    if (reader.skipFalse()) jobs.push(readKnown(reader, sharing, seq, knowing, jobs.length))
     else jobs.push(readTold(reader, sharing, seq))
   }
   return jobs
+}
+
+/** Jobs that were added have numbers one after the other; others bring theirs. */
+function readRun(reader: Reader, sharing: Sharing, knowing: Knowing, jobs: StoredJob[]): void {
+  const many = reader.number()
+  const first = reader.key()
+  const end = reader.length() + reader.at
+  const head = sharing.heads.read(reader)
+  const lease = reader.six()
+  const id = reader.textTo(reader.one() + reader.at)
+  const more = head.more(reader, end)
+  reader.at = end
+  for (let count = 0; count < many; count += 1) {
+    const place = jobs.length
+    const known = knowing.at(place)
+    if (known === undefined || (count === 0 && known.id !== id)) throw untold(first + count)
+    const seq = known.seq ?? first + count
+    const result = knowing.resultAt(place)
+    jobs.push(jobOf(known.id, seq, lease, head, more, known, known.payload, known.terms, result))
+  }
+}
+
+function untold(seq: number): Error {
+  return new Error(`the server has not said what was said of job ${seq}`)
 }
 
 function readTold(reader: Reader, sharing: Sharing, seq: number): StoredJob {
@@ -137,7 +173,7 @@ function readTold(reader: Reader, sharing: Sharing, seq: number): StoredJob {
   reader.at = end
   const terms = head.termsAt === ITS_OWN ? more.terms : sharing.termsOf(head.termsAt)
   if (terms === undefined) sharing.unknown.terms.add(head.termsAt)
-  return jobOf(id, seq, lease, head, more, said, payload, terms as Terms)
+  return jobOf(id, seq, lease, head, more, said, payload, terms as Terms, more.result)
 }
 
 function readKnown(
@@ -156,11 +192,11 @@ function readKnown(
     const id = reader.textTo(idEnd)
     if (known?.id !== id) known = knowing.by(id)
   }
-  if (known === undefined) throw new Error(`the server has not said what was said of job ${seq}`)
+  if (known === undefined) throw untold(seq)
   reader.at = idEnd
   const more = head.more(reader, end)
   const { id, terms, payload } = known
-  return jobOf(id, seq, lease, head, more, known, payload, terms)
+  return jobOf(id, seq, lease, head, more, known, payload, terms, more.result)
 }
 
 function jobOf(
@@ -172,6 +208,7 @@ function jobOf(
   said: Said,
   payload: StoredJob['payload'],
   terms: Terms,
+  result: StoredJob['result'],
 ): StoredJob {
   return {
     id,
@@ -209,7 +246,7 @@ function jobOf(
     availableAt: head.availableAt,
     startedAt: head.startedAt,
     finishedAt: head.finishedAt,
-    result: more.result,
+    result,
     error: more.error,
     code: more.code,
     cause: more.cause,

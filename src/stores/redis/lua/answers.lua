@@ -16,6 +16,15 @@ local function answer(list, row, isKnown)
   list.flat[at - 2], list.flat[at - 1], list.flat[at] = row.key, false, false
 end
 
+-- Jobs of whom the client knows everything but how they are now, which is as the first of them is,
+-- but for its id and its result: how many, the key of the first, its text.
+local function answerRun(list, many, key, text)
+  if many == 0 then return end
+  local at = 3 * list.count
+  list.count = list.count + 1
+  list.flat[at + 1], list.flat[at + 2], list.flat[at + 3] = many, key, text
+end
+
 local function flatOf(list)
   local flat, asked, places = list.flat, list.asked, list.places
   for count, row in pairs(list.rows) do

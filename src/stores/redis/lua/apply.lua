@@ -108,11 +108,12 @@ local function repeatFrom(pattern, place)
   local kindAt, size, areFree = pattern.kindAt, #pattern.before.first, S.linked == 0
   local length, start = -1, nil
   local names, idList, count, ended, endedAt = {}, {}, 0, signs.ended, #signs.ended
-  local write, base, flat, where = writing.texts, #writing.texts, moved.flat, 3 * moved.count
+  local write, base = writing.texts, #writing.texts
   local at = place * WIDTH - WIDTH + 1
   while true do
     local id, text, key = m[at], textList[place], keyList[place]
-    if not text or m[at + 1] ~= kindAt or m[at + 6] or find(text, before, 1, true) ~= 1
+    if not text or m[at + 1] ~= kindAt or m[at + 6] or m[at + 7] == 0
+        or find(text, before, 1, true) ~= 1
         or find(text, id, size + 8, true) ~= size + 8 or #text ~= size + 7 + #id
         or read('>I6', text, size + 1) ~= m[at + 2] or rows[key] ~= nil
         or not (areFree or isFree(id)) then
@@ -127,14 +128,9 @@ local function repeatFrom(pattern, place)
     count, endedAt, place = count + 1, endedAt + 1, place + 1
     names[count], idList[count], ended[endedAt] = key, id, id
     write[base + 1], write[base + 2], base = key, text, base + 2
-    flat[where + 1], flat[where + 2], flat[where + 3] = key, false, text
-    if m[at + 7] == 0 then
-      local asked = #moved.asked + 1
-      moved.asked[asked], moved.places[asked] = key, where + 2
-    end
-    at, where = at + WIDTH, where + 3
+    at = at + WIDTH
   end
-  moved.count = moved.count + count
+  answerRun(moved, count, names[1], write[base - 2 * count + 2])
   Alike.again(pattern, names, idList)
   return place
 end

@@ -225,8 +225,8 @@ local hasOthers = false
 -- The others of a kind that follow, as the rules have put the first in. Answers where it ends.
 local function repeatFrom(pattern, m, at, list)
   local kind, rest, first, pack6 = m[at + 1], pattern.rest, S.lastSeq + 1, struct.pack
-  local names, saids, write, flat = writing.names, writing.saids, writing.texts, list.flat
-  local nameAt, saidAt, base, where = #names, #saids, #write, 3 * list.count
+  local names, saids, write = writing.names, writing.saids, writing.texts
+  local nameAt, saidAt, base = #names, #saids, #write
   local seq, keyList, idList, count = S.lastSeq, {}, {}, 0
   local id, length, start = m[at], -1, nil
   while id and m[at + 1] == kind do
@@ -242,12 +242,12 @@ local function repeatFrom(pattern, m, at, list)
     if said ~= '' then
       saids[saidAt + 1], saids[saidAt + 2], saidAt = key, said, saidAt + 2
     end
-    flat[where + 1], flat[where + 2], flat[where + 3], where = key, false, text, where + 3
     if hasOthers then keys[id], ids[id] = key, nil end
     at = at + WIDE
     id = m[at]
   end
-  S.lastSeq, list.count = seq, list.count + count
+  S.lastSeq = seq
+  answerRun(list, count, keyList[1], write[base - 2 * count + 2])
   Alike.countIn(pattern, first, seq)
   Alike.again(pattern, keyList, idList)
   return at
