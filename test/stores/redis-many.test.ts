@@ -1,10 +1,13 @@
-// Owns the proof that a lease reads the head of each of many types once, however many it grants.
+// Owns the proof that calls read no more than they need: of many types, and of many jobs.
 // May never depend on how long anything takes: what the server is asked is counted.
 
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import type { Move } from '../../src/core/job.ts'
+import { decide } from '../../src/core/machine.ts'
 import type { Store } from '../../src/store/store.ts'
 import { redisStore } from '../../src/stores/redis/index.ts'
+import { KEEP, SUCCEEDED } from '../../src/testing/cases-bench.ts'
 import { newJob } from '../../src/testing/history-commands.ts'
 import { type RedisServer, startRedis } from '../servers/redis.ts'
 import { describeOnRedis } from '../servers/suites.ts'
@@ -24,7 +27,30 @@ async function commands(): Promise<ReadonlyMap<string, number>> {
   return new Map([...found].map(([, name = '', calls]) => [name, Number(calls)]))
 }
 
-describeOnRedis('many types', () => {
+/** How many jobs scripts read meanwhile: `n` how they are, `j` what was said of them. */
+async function readMeanwhile(
+  act: () => Promise<unknown>,
+): Promise<Readonly<Record<string, number>>> {
+  const read: Record<string, number> = { n: 0, j: 0 }
+  const monitor = await client.duplicate().monitor()
+  monitor.on('monitor', (_time: string, [command = '', key = '', ...fields]: string[]) => {
+    const name = key.slice(key.indexOf(':') + 1)
+    if (command.toUpperCase() === 'HMGET') read[name] = (read[name] ?? 0) + fields.length
+  })
+  await act()
+  // What is monitored comes in order: this is behind all the rest.
+  const last = new Promise<void>((resolve) => {
+    monitor.on('monitor', (_time: string, [command]: string[]) => {
+      if (command?.toUpperCase() === 'ECHO') resolve()
+    })
+  })
+  await client.echo('over')
+  await last
+  monitor.disconnect()
+  return read
+}
+
+describeOnRedis('many types and jobs', () => {
   beforeAll(async () => {
     server = await startRedis()
     client = new Redis(server.url)
@@ -77,5 +103,35 @@ describeOnRedis('many types', () => {
     expect(done).toHaveLength(20)
     expect(answer.slice(20).every(({ status }) => status === 'refused')).toBe(true)
     expect(asked.get('hgetall')).toBe(1)
+  })
+
+  it('are read by a lease only as far as there is room', async () => {
+    const jobs = Array.from({ length: 300 }, (_, at) => newJob(`r${at}`, { pool: 'room' }))
+    await store.insert([{ jobs, unknownDeps: 'wait' }], false)
+    await store.configure({ pool: 'room', by: 'start', terms: { concurrency: 100 } })
+    const ask = { holder: 'worker', leaseMs: 60_000, types: ['alpha'] }
+    const lease = async (max: number) => (await store.lease({ ...ask, max }, false)).answer.jobs
+    expect(await lease(97)).toHaveLength(97)
+    expect(await readMeanwhile(() => lease(1_000))).toEqual({ n: 3, j: 3 })
+    expect(await readMeanwhile(() => lease(1_000))).toEqual({ n: 0, j: 0 })
+  })
+
+  it('whose leases were given back are not read again to find the next end of one', async () => {
+    const own = redisStore(server.url, { prefix: 'given back' })
+    const jobs = Array.from({ length: 1_000 }, (_, at) => newJob(`g${at}`))
+    await own.insert([{ jobs, unknownDeps: 'wait' }], false)
+    await own.configure({ pool: 'default', by: 'start', terms: { concurrency: 100 } })
+    const ask = { holder: 'worker', leaseMs: 60_000, types: ['alpha'], max: 100 }
+    for (let round = 1; round <= 10; round += 1) {
+      const leased = (await own.lease(ask, false)).answer.jobs
+      expect(leased).toHaveLength(100)
+      const moves = leased.map((job) => decide(job, SUCCEEDED, KEEP) as Move)
+      // Of the last, one goes on.
+      await own.apply(round < 10 ? moves : moves.slice(1), false)
+    }
+    // That one, and of what is kept the first to be forgotten, with those that stand beside it.
+    const sweep = () => own.overdue({ limit: 100, keepLogMs: 60_000 }, false)
+    expect((await readMeanwhile(sweep)).n).toBeLessThanOrEqual(101)
+    await own.close()
   })
 })
