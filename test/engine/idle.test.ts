@@ -1,7 +1,7 @@
 // Owns the promises about idle(): never before all is quiet, never later, and never for nothing.
 
 import { describe, expect, it } from 'vitest'
-import { body, ignores, takes, watchForLeaks, world } from './helpers.ts'
+import { body, ignores, takes, tapped, watchForLeaks, world } from './helpers.ts'
 
 watchForLeaks()
 
@@ -190,6 +190,20 @@ describe('idle', () => {
     const idle = watch(scheduler.idle())
     await runtime.advance(6_000)
     expect(warnings().join()).toContain("'thumbnail'")
+    expect(idle.settled).toBe(false)
+  })
+
+  it('looks through no jobs for a warning where somebody serves each type', async () => {
+    const { open, runtime, store, warnings } = world()
+    const asked: string[] = []
+    const scheduler = open({ store: tapped(store(), (call) => asked.push(call)), concurrency: 1 })
+    scheduler.define('t', { timeout: '1h' }, takes(runtime, 60_000))
+    await scheduler.addJobs(Array.from({ length: 20 }, () => ({ type: 't' })))
+    const idle = watch(scheduler.idle())
+    await runtime.advance(30_000)
+    expect(asked).toContain('workers')
+    expect(asked).not.toContain('list')
+    expect(warnings()).toEqual([])
     expect(idle.settled).toBe(false)
   })
 
