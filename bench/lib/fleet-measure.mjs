@@ -261,5 +261,9 @@ async function restingCalls(control) {
 /** @param {Control} control */
 async function callsOf(control) {
   const text = await control.info('commandstats')
-  return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(text)?.[1] ?? 0)
+  const counts = Array.from(
+    text.matchAll(/^cmdstat_(?:fcall|evalsha):calls=(\d+)/gm),
+    (of) => of[1],
+  )
+  return counts.reduce((sum, count) => sum + Number(count), 0)
 }
