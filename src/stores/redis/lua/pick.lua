@@ -165,13 +165,16 @@ local function takeRun(queue, most, lease)
   if isUntouched then writing.fronts[queue.place] = taken end
 end
 
+local FEW = 16
+
 -- Grants the best of a pool that may start. Of its queues no more is read than there is room for,
--- unless some of what is read is passed over.
+-- unless some of what is read is passed over, as those are who wait for a victim's slot.
 local function takeFrom(pool, queues, lease)
   local rules, isChanged = pool.rules, false
   if Pools.isShut(pool) then return end
   local room, isMany = min(lease.left, roomIn(pool, lease)), #queues > 8
-  lease.size = max(1, isMany and min(room, 16) or room)
+  local size = max(room, rules.preempt and FEW or 1)
+  lease.size = isMany and min(size, FEW) or size
   lease.first = isMany and 1 or lease.size
   queues[1].isAlone = #queues == 1
   if isSimple(rules, pool, queues, lease) then takeRun(queues[1], room, lease) end
