@@ -9,13 +9,16 @@ import { differenceIn, SEEDS } from './alike-histories.ts'
 
 let server: RedisServer
 
+/** Of each, a dump is compared fifteen times, which takes a server longer than a file. */
+const HISTORIES = Math.ceil(SEEDS / 2)
+
 describeOnRedis('jobs that are alike', () => {
   beforeAll(async () => {
     server = await startRedis()
   })
   afterAll(() => server.stop())
 
-  it.each(Array.from({ length: SEEDS }, (_, at) => at + 1))(
+  it.each(Array.from({ length: HISTORIES }, (_, at) => at + 1))(
     'answer like any others in history %i',
     async (seed) => {
       const difference = await differenceIn(
